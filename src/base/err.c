@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Error texts in a fixed buffer. */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static void append(struct err *err, const char *fmt, va_list ap)
+{
+	size_t used = strnlen(err->text, sizeof(err->text) - 1);
+
+	vsnprintf(err->text + used, sizeof(err->text) - used, fmt, ap);
+}
+
+static void append_text(struct err *err, const char *fmt, ...) printf_like(2);
+
+static void append_text(struct err *err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	append(err, fmt, ap);
+	va_end(ap);
+}
+
+int err_set(struct err *err, int code, const char *fmt, ...)
+{
+	const char *why = strerrordesc_np(code);
+	va_list ap;
+
+	if (!err)
+		return -code;
+	err->code = code;
+	err->text[0] = '\0';
+	va_start(ap, fmt);
+	append(err, fmt, ap);
+	va_end(ap);
+	append_text(err, ": %s", why ? why : "unknown error");
+	return -code;
+}
+
+int err_say(struct err *err, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return -code;
+	err->code = code;
+	err->text[0] = '\0';
+	va_start(ap, fmt);
+	append(err, fmt, ap);
+	va_end(ap);
+	return -code;
+}
+
+void err_hint(struct err *err, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return;
+	append_text(err, "; ");
+	va_start(ap, fmt);
+	append(err, fmt, ap);
+	va_end(ap);
+}

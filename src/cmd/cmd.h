@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The subcommands; each returns the exit status of the program. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include <stdio.h>
+
+int cmd_run(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+/* Prints what `warder run` takes. */
+void cmd_run_help(FILE *out);
+
+#endif

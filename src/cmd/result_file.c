@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* The result file. */
+#include "cmd/result_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "sys/fd.h"
+
+static int open_dir(struct result_file *file, const char *path, struct err *err)
+{
+	char copy[4096];
+	struct stat st;
+
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
+		return err_say(err, ENAMETOOLONG, "--result: the path is too long");
+	file->dir_fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (file->dir_fd < 0)
+		return err_set(err, errno, "--result: open the directory of '%.200s'", path);
+	file->name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	if (!*file->name)
+		return err_say(err, EISDIR, "--result: '%.200s' names a directory", path);
+	if (faccessat(file->dir_fd, ".", W_OK, AT_EACCESS) < 0)
+		return err_set(err, errno, "--result: create files beside '%.200s'", path);
+	if (fstatat(file->dir_fd, file->name, &st, 0) == 0 && S_ISDIR(st.st_mode))
+		return err_say(err, EISDIR, "--result: '%.200s' is a directory", path);
+	return 0;
+}
+
+int result_file_open(struct result_file *file, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+		file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+		if (file->fd < 0)
+			return err_set(err, errno, "--result: open '%.200s'", path);
+		return 0;
+	}
+	return open_dir(file, path, err);
+}
+
+static int write_new(struct result_file *file, const char *temporary, const char *text, size_t len)
+{
+	_cleanup_close_ int fd = openat(file->dir_fd, temporary,
+					O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = fd_write_all(fd, text, len);
+	if (r == 0 && renameat(file->dir_fd, temporary, file->dir_fd, file->name) < 0)
+		r = -errno;
+	if (r < 0)
+		unlinkat(file->dir_fd, temporary, 0);
+	return r;
+}
+
+int result_file_write(struct result_file *file, const char *text, size_t len, struct err *err)
+{
+	char temporary[64];
+	uint64_t random;
+	int r;
+
+	if (file->fd >= 0) {
+		r = fd_write_all(file->fd, text, len);
+	} else if (file->dir_fd >= 0) {
+		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+			return err_set(err, errno, "get random bytes");
+		snprintf(temporary, sizeof(temporary), ".warder-result-%016llx",
+			 (unsigned long long)random);
+		r = write_new(file, temporary, text, len);
+	} else {
+		return 0; /* it could not be opened, and that has been said */
+	}
+	return r < 0 ? err_set(err, -r, "write the result file") : 0;
+}
+
+void result_file_close(struct result_file *file)
+{
+	close_fd(&file->dir_fd);
+	close_fd(&file->fd);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* --result FILE: opened before the run, written after it, whole or not at all. */
+#ifndef CMD_RESULT_FILE_H
+#define CMD_RESULT_FILE_H
+
+#include "base/err.h"
+
+struct result_file {
+	int dir_fd; /* where it will appear, or -1 */
+	int fd;	    /* what it is, when it is no regular file (/dev/fd/3), or -1 */
+	const char *name;
+};
+
+#define RESULT_FILE_INIT { -1, -1, NULL }
+
+/* Finds out whether the file can be written, and changes nothing. */
+int result_file_open(struct result_file *file, const char *path, struct err *err) must_check;
+
+/*
+ * Puts the result in place. The agent is gone by now, and the directory is the one
+ * that was opened before it started, wherever its name leads today.
+ */
+int result_file_write(struct result_file *file, const char *text, size_t len,
+		      struct err *err) must_check;
+
+void result_file_close(struct result_file *file);
+
+#endif

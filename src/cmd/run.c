@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* `warder run`: the command line around warder_run_once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/result_file.h"
+#include "config/settings.h"
+#include "sys/fd.h"
+#include "warder.h"
+
+void cmd_run_help(FILE *out)
+{
+	fprintf(out, "usage: warder run [options] [--] COMMAND [ARG...]\n\n"
+		     "Runs COMMAND in a sandbox with no network, no secrets and hard limits.\n\n");
+	run_config_print_help(out);
+	fprintf(out, "\nExit status: the command's own; 124 deadline, 137 killed for memory,\n"
+		     "125 warder itself failed, 126 cannot execute, 127 not found.\n");
+}
+
+/* The signals that are for the agent reach it through a descriptor. */
+static int open_signals(void)
+{
+	static const int passed_on[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+					 SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(passed_on); i++)
+		sigaddset(&set, passed_on[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static enum warder_stdio choose_stdio(const struct run_config *config)
+{
+	if (config->json)
+		return WARDER_STDIO_CAPTURE;
+	if (config->tty == TTY_ALWAYS ||
+	    (config->tty == TTY_AUTO && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+		return WARDER_STDIO_TTY;
+	return WARDER_STDIO_PASS;
+}
+
+static struct warder_spec make_spec(const struct run_config *config)
+{
+	return (struct warder_spec){
+		.run_id = config->run_id,
+		.attempt = (uint32_t)config->attempt,
+		.workspace = config->workspace,
+		.argv = config->argv,
+		.env = config->env,
+		.mounts = config->mounts,
+		.mount_count = config->mount_count,
+		.limits = {
+			.timeout_ms = config->timeout_ms,
+			.grace_ms = config->grace_ms,
+			.memory_bytes = config->memory_bytes,
+			.pids = config->pids,
+			.cpu_milli = config->cpu_milli,
+			.files = config->files,
+			.tmpfs_bytes = config->tmpfs_bytes,
+			.output_bytes = config->output_bytes,
+		},
+		.cgroup = config->cgroup,
+		.stdio = choose_stdio(config),
+		.stdin_fd = STDIN_FILENO,
+		.signal_fd = open_signals(),
+	};
+}
+
+static void print_summary(const struct run_config *config, const struct warder_result *result)
+{
+	if (result->message[0])
+		fprintf(stderr, "warder: %s\n", result->message);
+	if (config->quiet || result->exit_code == WARDER_EXIT_FAILED)
+		return;
+	fprintf(stderr, "warder: run %s: exit %d, %" PRIu64 ".%03" PRIu64 " s", result->run_id,
+		result->exit_code, result->duration_ms / 1000, result->duration_ms % 1000);
+	if (config->verbose && result->memory_peak_bytes)
+		fprintf(stderr, ", %" PRIu64 " KiB at most", result->memory_peak_bytes / 1024);
+	if (config->verbose)
+		fprintf(stderr, ", cgroup %s", result->cgroup);
+	fprintf(stderr, "\n");
+}
+
+/* Gives the result to whoever asked for it; 0 or -errno. */
+static int deliver(const struct run_config *config, struct result_file *file,
+		   const struct warder_result *result, struct err *err)
+{
+	_cleanup_free_ char *json = NULL;
+	size_t len;
+	int r = 0;
+
+	if (!config->json && !config->result)
+		return 0;
+	json = warder_result_json(result, &len);
+	if (config->json) {
+		r = fd_write_all(STDOUT_FILENO, json, len);
+		if (r < 0)
+			err_set(err, -r, "write the result to standard output");
+	}
+	if (config->result) {
+		int written = result_file_write(file, json, len, r < 0 ? NULL : err);
+
+		r = r < 0 ? r : written;
+	}
+	return r;
+}
+
+static int fail(const struct run_config *config, struct result_file *file, const struct err *err)
+{
+	struct warder_result result = {
+		.attempt = (uint32_t)config->attempt,
+		.exit_code = WARDER_EXIT_FAILED,
+		.error = WARDER_ERROR_CONTAINER_FAILED,
+	};
+	struct err ignored;
+
+	if (config->run_id)
+		snprintf(result.run_id, sizeof(result.run_id), "%s", config->run_id);
+	memcpy(result.message, err->text, sizeof(result.message));
+	fprintf(stderr, "warder: %s\n", err->text);
+	if (deliver(config, file, &result, &ignored) < 0)
+		return WARDER_EXIT_FAILED;
+	return WARDER_EXIT_FAILED;
+}
+
+static int check(const struct run_config *config, struct err *err)
+{
+	if (config->json && config->tty == TTY_ALWAYS)
+		return err_say(err, EINVAL, "--json and --tty exclude each other: a terminal has "
+			       "no separate stdout and stderr to report");
+	return 0;
+}
+
+static int run(const struct run_config *config, struct result_file *file)
+{
+	struct warder_spec spec = make_spec(config);
+	struct warder_result result;
+	struct err err;
+	int status;
+
+	if (warder_run_once(&spec, &result) < 0 && result.run_id[0] == '\0' && config->run_id)
+		snprintf(result.run_id, sizeof(result.run_id), "%s", config->run_id);
+	status = result.exit_code;
+	print_summary(config, &result);
+	if (deliver(config, file, &result, &err) < 0) {
+		fprintf(stderr, "warder: %s\n", err.text);
+		status = WARDER_EXIT_FAILED;
+	}
+	warder_result_clear(&result);
+	return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct result_file file = RESULT_FILE_INIT;
+	struct run_config config;
+	struct err err;
+	int status, r = run_config_parse(&config, argc, argv, &err);
+
+	if (config.help) {
+		cmd_run_help(stdout);
+		run_config_fini(&config);
+		return 0;
+	}
+	if (r == 0)
+		r = check(&config, &err);
+	/* Before anything starts: a result that cannot be written is a run not started. */
+	if (r == 0 && config.result)
+		r = result_file_open(&file, config.result, &err);
+	status = r < 0 ? fail(&config, &file, &err) : run(&config, &file);
+	result_file_close(&file);
+	run_config_fini(&config);
+	return status;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of `warder run`, read by one table into one plain struct. */
+#ifndef CONFIG_SETTINGS_H
+#define CONFIG_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "warder.h"
+
+enum tty_choice {
+	TTY_AUTO,
+	TTY_ALWAYS,
+	TTY_NEVER,
+};
+
+struct run_config {
+	struct arena arena; /* owns what the pointers below do not borrow from argv */
+	const char *workspace;
+	struct warder_mount *mounts;
+	size_t mount_count;
+	const char **env; /* NAME=VALUE, ends with NULL */
+	size_t env_count;
+	uint64_t timeout_ms, grace_ms, memory_bytes, pids, cpu_milli, files, tmpfs_bytes;
+	uint64_t output_bytes;
+	const char *run_id;
+	uint64_t attempt;
+	const char *cgroup;
+	uint64_t json, tty, verbose, quiet, help; /* flags, and one enum tty_choice */
+	const char *result;
+	const char *const *argv; /* the command, borrowed */
+};
+
+/*
+ * Reads options up to "--" or the first word that is none. On failure the first
+ * error is in *err, but the rest of the line has been read too, so that the caller
+ * knows whether --json was among it. run_config_fini is owed in any case.
+ */
+int run_config_parse(struct run_config *config, int argc, char **argv, struct err *err) must_check;
+void run_config_fini(struct run_config *config);
+
+/* The option list of --help. */
+void run_config_print_help(FILE *out);
+
+/* The same as an mdoc(7) list. */
+void run_config_print_mdoc(FILE *out);
+
+#endif

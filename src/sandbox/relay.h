@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Bytes from one descriptor to another, or into memory, within a budget. */
+#ifndef SANDBOX_RELAY_H
+#define SANDBOX_RELAY_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+#define RELAY_CHUNK ((size_t)64 * 1024)
+
+/*
+ * A pipe takes this much without blocking whenever it polls writable, so that the
+ * caller's descriptors need not be made non-blocking.
+ */
+#define RELAY_WRITE_MAX ((size_t)4096)
+
+/* The bytes of output that may still be passed on; shared by the relays of a run. */
+struct budget {
+	bool is_limited;
+	uint64_t left;
+	bool is_exceeded;
+};
+
+struct relay {
+	int from;	       /* owned when owns_from; -1 once it has ended */
+	int to;		       /* -1: into `into` */
+	struct buf *into;
+	struct budget *budget; /* NULL: none */
+	bool owns_from;
+	bool closes_to; /* `to` is ours, and its reader is to see the end */
+	bool sends_eof;	  /* `to` is a terminal: its end-of-file character follows the last byte */
+	bool must_finish; /* the run is not over while this one has not ended */
+	char chunk[RELAY_CHUNK];
+	size_t start, end; /* read but not yet written */
+};
+
+/* What to poll for; fd is -1 when there is nothing. */
+struct pollfd relay_want(const struct relay *relay);
+
+/* Does what poll said is possible. */
+void relay_move(struct relay *relay);
+
+void relay_end(struct relay *relay);
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Builds the root file system of a run.
+ *
+ * Every tree of the host is first opened as a detached copy with its attributes set:
+ * read-only, no devices, no set-user-id. Only then is the new root attached and the
+ * trees put into it, so that at no time a writable copy is in reach, and so that it
+ * does not matter what of the host's tree the new root covers. A mount point is
+ * found below the new root without following links: what a workspace contains
+ * cannot redirect a mount.
+ */
+#include "sandbox/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <string.h>
+
+#include "sys/fd.h"
+#include "sys/mount.h"
+
+/* Always there, and about to be replaced anyway. */
+#define STAGING "/proc"
+
+#define MASK_FILE ".masked-file"
+#define MASK_DIR  ".masked-dir"
+
+/* ---- opening trees ---- */
+
+static int check_same(const struct step *step, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(step->fd, &st) < 0)
+		return err_set(err, errno, "look at '%.200s'", step->source);
+	if (st.st_dev != step->device || st.st_ino != step->inode)
+		return err_say(err, ESTALE, "'%.200s' was replaced by something else just now",
+			       step->source);
+	return 0;
+}
+
+static int open_bind(struct step *step, struct err *err)
+{
+	int r;
+
+	step->fd = mount_clone(AT_FDCWD, step->source);
+	if (step->fd < 0)
+		return err_set(err, -step->fd, "open the tree '%.200s'", step->source);
+	if (step->is_users) {
+		r = check_same(step, err);
+		if (r < 0)
+			return r;
+	}
+	r = mount_restrict(step->fd, step->attributes, true);
+	return r < 0 ? err_set(err, -r, "restrict the tree '%.200s'", step->source) : 0;
+}
+
+/*
+ * Shows the tree's files, which are its owner's, as the agent's, and writes the
+ * agent's files as the owner's.
+ */
+static int map_ids(const struct plan *plan, struct step *step, struct err *err)
+{
+	_cleanup_close_ int userns_fd = -1;
+	struct userns_map map;
+	struct stat st;
+	int r;
+
+	if (fstat(step->fd, &st) < 0)
+		return err_set(err, errno, "look at '%.200s'", step->source);
+	map = (struct userns_map){
+		.inside_uid = st.st_uid,
+		.outside_uid = plan->map.outside_uid,
+		.inside_gid = st.st_gid,
+		.outside_gid = plan->map.outside_gid,
+	};
+	userns_fd = userns_open_mapped(&map);
+	if (userns_fd < 0)
+		return err_set(err, -userns_fd, "make a user namespace for '%.200s'", step->source);
+	r = mount_idmap(step->fd, userns_fd);
+	if (r == 0 || (step->attributes & MOUNT_ATTR_RDONLY))
+		return 0; /* read-only, the agent sees what others may see: less, not more */
+	err_set(err, -r, "map the ids of '%.200s'", step->source);
+	err_hint(err, "its file system cannot show root's files as the agent's; use a directory "
+		      "on ext4, xfs, btrfs or tmpfs, or start warder as the user who owns it");
+	return r;
+}
+
+int root_open_privileged(struct plan *plan, struct err *err)
+{
+	for (size_t i = 0; i < plan->step_count; i++) {
+		struct step *step = &plan->steps[i];
+		int r;
+
+		if (step->kind != STEP_BIND || !step->is_users)
+			continue;
+		r = open_bind(step, err);
+		if (r == 0 && !step->keeps_ids)
+			r = map_ids(plan, step, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int open_new(struct step *step, const char *type, const struct mount_option *options,
+		    uint64_t attributes, struct err *err)
+{
+	step->fd = mount_new(type, options, attributes);
+	if (step->fd >= 0)
+		return 0;
+	err_set(err, -step->fd, "mount %s at /%.200s", type, step->dest);
+	if (step->kind == STEP_PROC && step->fd == -EPERM)
+		err_hint(err, "parts of /proc are hidden on this host, as in a container; start "
+			      "the container with an unmasked /proc");
+	return step->fd;
+}
+
+static int open_tmpfs(struct step *step, struct err *err)
+{
+	char size[32];
+	const struct mount_option options[] = {
+		{ "size", size },
+		{ "mode", "0755" },
+		{ NULL, NULL },
+	};
+
+	snprintf(size, sizeof(size), "%" PRIu64, step->size_bytes);
+	return open_new(step, "tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
+}
+
+static int open_devpts(struct step *step, struct err *err)
+{
+	static const struct mount_option options[] = {
+		{ "newinstance", NULL },
+		{ "ptmxmode", "0666" },
+		{ "mode", "0620" },
+		{ NULL, NULL },
+	};
+
+	return open_new(step, "devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+}
+
+static int open_proc(struct step *step, struct err *err)
+{
+	return open_new(step, "proc", NULL,
+			MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, err);
+}
+
+int root_open(struct plan *plan, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < plan->step_count && r == 0; i++) {
+		struct step *step = &plan->steps[i];
+
+		if (step->fd >= 0)
+			continue;
+		if (step->kind == STEP_BIND)
+			r = open_bind(step, err);
+		else if (step->kind == STEP_TMPFS)
+			r = open_tmpfs(step, err);
+		else if (step->kind == STEP_DEVPTS)
+			r = open_devpts(step, err);
+		else if (step->kind == STEP_PROC)
+			r = open_proc(step, err);
+	}
+	return r;
+}
+
+/* ---- building ---- */
+
+/*
+ * Opens the directory that `path` is to be made in, below the root and through no
+ * link, and makes it if it is missing. *ret_name is the last component.
+ */
+static int open_parent(int root_fd, const char *path, const char **ret_name)
+{
+	_cleanup_close_ int fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+	const char *slash;
+
+	for (; fd >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+		char name[NAME_MAX + 1];
+		int next;
+
+		if ((size_t)snprintf(name, sizeof(name), "%.*s", (int)(slash - path), path) >=
+		    sizeof(name))
+			return -ENAMETOOLONG;
+		if (mkdirat(fd, name, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		next = mount_open_beneath(fd, name, O_PATH | O_DIRECTORY);
+		if (next < 0)
+			return next;
+		close_fd(&fd);
+		fd = next;
+	}
+	*ret_name = path;
+	return fd < 0 ? -errno : take_fd(&fd);
+}
+
+static int make_file(int root_fd, const char *path, mode_t mode, const char *text)
+{
+	_cleanup_close_ int parent_fd = open_parent(root_fd, path, &path);
+	_cleanup_close_ int fd = -1;
+
+	if (parent_fd < 0)
+		return parent_fd;
+	fd = openat(parent_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	return fd_write_all(fd, text, strlen(text));
+}
+
+static int make_dir(int root_fd, const char *path, mode_t mode)
+{
+	_cleanup_close_ int parent_fd = open_parent(root_fd, path, &path);
+
+	if (parent_fd < 0)
+		return parent_fd;
+	if (mkdirat(parent_fd, path, mode) < 0 && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+static int make_symlink(int root_fd, const char *path, const char *target)
+{
+	_cleanup_close_ int parent_fd = open_parent(root_fd, path, &path);
+
+	if (parent_fd < 0)
+		return parent_fd;
+	return symlinkat(target, parent_fd, path) < 0 ? -errno : 0;
+}
+
+/* Finds the place for a mount, and makes it where the plan says that may be done. */
+static int open_mount_point(int root_fd, const struct step *step, bool is_dir, struct err *err)
+{
+	int fd = mount_open_beneath(root_fd, step->dest, O_PATH);
+	int r;
+
+	if (fd == -ENOENT && step->may_create) {
+		r = is_dir ? make_dir(root_fd, step->dest, 0755)
+			   : make_file(root_fd, step->dest, 0444, "");
+		fd = r < 0 ? r : mount_open_beneath(root_fd, step->dest, O_PATH);
+	}
+	if (fd == -ENOENT)
+		return err_say(err, ENOENT, "destination '/%.200s' does not exist in the mount it "
+			       "lies in, and nothing is created there; create it first, or choose "
+			       "another destination", step->dest);
+	if (fd == -ELOOP)
+		return err_say(err, ELOOP, "destination '/%.200s' leads through a symbolic link",
+			       step->dest);
+	return fd < 0 ? err_set(err, -fd, "open the mount point '/%.200s'", step->dest) : fd;
+}
+
+static int attach(int root_fd, const struct step *step, bool is_dir, struct err *err)
+{
+	_cleanup_close_ int point_fd = open_mount_point(root_fd, step, is_dir, err);
+	int r;
+
+	if (point_fd < 0)
+		return point_fd;
+	r = mount_attach(step->fd, point_fd);
+	if (r == -ENOTDIR)
+		return err_say(err, ENOTDIR, "destination '/%.200s' and what goes there are not "
+			       "both files or both directories", step->dest);
+	return r < 0 ? err_set(err, -r, "mount at '/%.200s'", step->dest) : 0;
+}
+
+/* A mount of a part of the root itself, over that part, with its own attributes. */
+static int remount(int root_fd, const char *path, uint64_t attributes)
+{
+	_cleanup_close_ int point_fd = mount_open_beneath(root_fd, path, O_PATH);
+	_cleanup_close_ int tree_fd = point_fd < 0 ? -1 : mount_clone(point_fd, "");
+	int r;
+
+	if (point_fd < 0 || tree_fd < 0)
+		return point_fd < 0 ? point_fd : tree_fd;
+	r = mount_restrict(tree_fd, attributes, true);
+	return r < 0 ? r : mount_attach(tree_fd, point_fd);
+}
+
+static int make_scratch(int root_fd, const struct step *step)
+{
+	int r = make_dir(root_fd, step->dest, step->mode);
+
+	return r < 0 ? r : remount(root_fd, step->dest, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+/* Covers a path with an empty thing that nobody may open. */
+static int mask(int root_fd, const char *path)
+{
+	_cleanup_close_ int point_fd = mount_open_beneath(root_fd, path, O_PATH);
+	_cleanup_close_ int tree_fd = -1;
+	struct stat st;
+	int r;
+
+	if (point_fd < 0)
+		return point_fd == -ENOENT ? 0 : point_fd;
+	if (fstat(point_fd, &st) < 0)
+		return -errno;
+	tree_fd = mount_clone(root_fd, S_ISDIR(st.st_mode) ? MASK_DIR : MASK_FILE);
+	if (tree_fd < 0)
+		return tree_fd;
+	r = mount_restrict(tree_fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+			   false);
+	return r < 0 ? r : mount_attach(tree_fd, point_fd);
+}
+
+static int freeze(int root_fd, const char *path)
+{
+	int r = remount(root_fd, path, MOUNT_ATTR_RDONLY);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+static int apply(int root_fd, const struct step *step, struct err *err)
+{
+	int r = 0;
+
+	switch (step->kind) {
+	case STEP_BIND:
+		return attach(root_fd, step, step->is_dir, err);
+	case STEP_TMPFS:
+	case STEP_PROC:
+	case STEP_DEVPTS:
+		return attach(root_fd, step, true, err);
+	case STEP_DIR:
+		r = make_dir(root_fd, step->dest, step->mode);
+		break;
+	case STEP_FILE:
+		r = make_file(root_fd, step->dest, step->mode, step->source);
+		break;
+	case STEP_SYMLINK:
+		r = make_symlink(root_fd, step->dest, step->source);
+		break;
+	case STEP_SCRATCH:
+		r = make_scratch(root_fd, step);
+		break;
+	case STEP_MASK:
+		r = mask(root_fd, step->dest);
+		break;
+	case STEP_FREEZE:
+		r = freeze(root_fd, step->dest);
+		break;
+	}
+	return r < 0 ? err_set(err, -r, "set up '/%.200s' in the sandbox", step->dest) : 0;
+}
+
+static int attach_root(int root_fd, struct err *err)
+{
+	_cleanup_close_ int staging_fd = open(STAGING, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (staging_fd < 0)
+		return err_set(err, errno, "open " STAGING);
+	r = mount_attach(root_fd, staging_fd);
+	return r < 0 ? err_set(err, -r, "attach the new root") : 0;
+}
+
+static int build(const struct plan *plan, int root_fd, struct err *err)
+{
+	int r;
+
+	if (make_file(root_fd, MASK_FILE, 0, "") < 0 || make_dir(root_fd, MASK_DIR, 0) < 0)
+		return err_say(err, EIO, "cannot write to the new root");
+	for (size_t i = 0; i < plan->step_count; i++) {
+		r = apply(root_fd, &plan->steps[i], err);
+		if (r < 0)
+			return r;
+	}
+	/* The mounts keep them; their names are no longer needed. */
+	if (unlinkat(root_fd, MASK_FILE, 0) < 0 || unlinkat(root_fd, MASK_DIR, AT_REMOVEDIR) < 0)
+		return err_set(err, errno, "tidy the new root");
+	r = mount_restrict(root_fd,
+			   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false);
+	return r < 0 ? err_set(err, -r, "make the root read-only") : 0;
+}
+
+int root_enter(struct plan *plan, struct err *err)
+{
+	struct step root = {
+		.kind = STEP_TMPFS,
+		.dest = "",
+		.size_bytes = plan->limits.tmpfs_bytes,
+		.fd = -1,
+	};
+	_cleanup_close_ int root_fd = -1;
+	int r = open_tmpfs(&root, err);
+
+	root_fd = root.fd;
+	if (r == 0)
+		r = attach_root(root_fd, err);
+	if (r == 0)
+		r = build(plan, root_fd, err);
+	if (r < 0)
+		return r;
+	r = mount_pivot(root_fd);
+	return r < 0 ? err_set(err, -r, "leave the old root") : 0;
+}
