@@ -24,8 +24,9 @@
 /* Always there, and about to be replaced anyway. */
 #define STAGING "/proc"
 
-#define MASK_FILE ".masked-file"
-#define MASK_DIR  ".masked-dir"
+/* Stay in the root, where nobody can open them either. */
+#define MASK_FILE ".hidden-file"
+#define MASK_DIR  ".hidden"
 
 /* ---- opening trees ---- */
 
@@ -173,21 +174,53 @@ int root_open(struct plan *plan, struct err *err)
 /* ---- building ---- */
 
 /*
- * Opens the directory that `path` is to be made in, below the root and through no
- * link, and makes it if it is missing. *ret_name is the last component.
+ * The root under construction. Most steps follow one in the same directory, which is
+ * kept open; a mount in it covers something below, never the directory itself.
  */
-static int open_parent(int root_fd, const char *path, const char **ret_name)
+struct site {
+	int root_fd;
+	int dir_fd; /* the directory that `dir` names, or -1 */
+	char dir[PATH_MAX];
+	int mask_fds[2]; /* an empty file and an empty directory that nobody may open */
+};
+
+/*
+ * Opens the directory of the site that `path` is to be made in, through no link, and
+ * makes what is missing of it. The site owns it; *ret_name is the last component.
+ */
+static int enter_dir(struct site *site, const char *path, const char **ret_name)
 {
-	_cleanup_close_ int fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+	const char *last = strrchr(path, '/');
+	size_t len = last ? (size_t)(last - path) : 0;
+
+	*ret_name = last ? last + 1 : path;
+	if (site->dir_fd >= 0 && strlen(site->dir) == len && memcmp(site->dir, path, len) == 0)
+		return site->dir_fd;
+	if (len >= sizeof(site->dir))
+		return -ENAMETOOLONG;
+	close_fd(&site->dir_fd);
+	memcpy(site->dir, path, len);
+	site->dir[len] = '\0';
+	if (len == 0)
+		site->dir_fd = fcntl(site->root_fd, F_DUPFD_CLOEXEC, 0);
+	else
+		site->dir_fd = mount_open_beneath(site->root_fd, site->dir, O_PATH | O_DIRECTORY);
+	return site->dir_fd;
+}
+
+/* Makes the directories above `path` one by one, each below the one before. */
+static int make_parents(struct site *site, const char *path)
+{
+	_cleanup_close_ int fd = fcntl(site->root_fd, F_DUPFD_CLOEXEC, 0);
 	const char *slash;
 
 	for (; fd >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
 		char name[NAME_MAX + 1];
 		int next;
 
-		if ((size_t)snprintf(name, sizeof(name), "%.*s", (int)(slash - path), path) >=
-		    sizeof(name))
+		if (slash - path > NAME_MAX)
 			return -ENAMETOOLONG;
+		snprintf(name, sizeof(name), "%.*s", (int)(slash - path), path);
 		if (mkdirat(fd, name, 0755) < 0 && errno != EEXIST)
 			return -errno;
 		next = mount_open_beneath(fd, name, O_PATH | O_DIRECTORY);
@@ -196,54 +229,85 @@ static int open_parent(int root_fd, const char *path, const char **ret_name)
 		close_fd(&fd);
 		fd = next;
 	}
-	*ret_name = path;
-	return fd < 0 ? -errno : take_fd(&fd);
+	return fd < 0 ? -errno : 0;
 }
 
-static int make_file(int root_fd, const char *path, mode_t mode, const char *text)
+/* The directory to make `path` in, made if need be. */
+static int make_way(struct site *site, const char *path, const char **ret_name)
 {
-	_cleanup_close_ int parent_fd = open_parent(root_fd, path, &path);
-	_cleanup_close_ int fd = -1;
+	int fd = enter_dir(site, path, ret_name);
+	int r;
 
-	if (parent_fd < 0)
-		return parent_fd;
-	fd = openat(parent_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	if (fd < 0)
-		return errno == EEXIST ? 0 : -errno;
-	return fd_write_all(fd, text, strlen(text));
+	if (fd != -ENOENT)
+		return fd;
+	r = make_parents(site, path);
+	return r < 0 ? r : enter_dir(site, path, ret_name);
 }
 
-static int make_dir(int root_fd, const char *path, mode_t mode)
+/* Makes a file that was not there; returns it open. */
+static int make_file(struct site *site, const char *path, mode_t mode)
 {
-	_cleanup_close_ int parent_fd = open_parent(root_fd, path, &path);
+	const char *name;
+	int dir_fd = make_way(site, path, &name);
+	int fd;
 
-	if (parent_fd < 0)
-		return parent_fd;
-	if (mkdirat(parent_fd, path, mode) < 0 && errno != EEXIST)
-		return -errno;
-	return 0;
+	if (dir_fd < 0)
+		return dir_fd;
+	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	return fd < 0 ? -errno : fd;
 }
 
-static int make_symlink(int root_fd, const char *path, const char *target)
+static int make_dir(struct site *site, const char *path, mode_t mode)
 {
-	_cleanup_close_ int parent_fd = open_parent(root_fd, path, &path);
+	const char *name;
+	int dir_fd = make_way(site, path, &name);
 
-	if (parent_fd < 0)
-		return parent_fd;
-	return symlinkat(target, parent_fd, path) < 0 ? -errno : 0;
+	if (dir_fd < 0)
+		return dir_fd;
+	return mkdirat(dir_fd, name, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int make_symlink(struct site *site, const char *path, const char *target)
+{
+	const char *name;
+	int dir_fd = make_way(site, path, &name);
+
+	if (dir_fd < 0)
+		return dir_fd;
+	return symlinkat(target, dir_fd, name) < 0 ? -errno : 0;
+}
+
+static int make_text_file(struct site *site, const struct step *step)
+{
+	_cleanup_close_ int fd = make_file(site, step->dest, step->mode);
+
+	return fd < 0 ? fd : fd_write_all(fd, step->source, strlen(step->source));
+}
+
+/* Opens what is at `path`, through no link. */
+static int open_place(struct site *site, const char *path)
+{
+	const char *name;
+	int dir_fd = enter_dir(site, path, &name);
+
+	return dir_fd < 0 ? dir_fd : mount_open_beneath(dir_fd, name, O_PATH);
 }
 
 /* Finds the place for a mount, and makes it where the plan says that may be done. */
-static int open_mount_point(int root_fd, const struct step *step, bool is_dir, struct err *err)
+static int open_mount_point(struct site *site, const struct step *step, bool is_dir,
+			    struct err *err)
 {
-	int fd = mount_open_beneath(root_fd, step->dest, O_PATH);
-	int r;
+	int fd = -EEXIST;
 
-	if (fd == -ENOENT && step->may_create) {
-		r = is_dir ? make_dir(root_fd, step->dest, 0755)
-			   : make_file(root_fd, step->dest, 0444, "");
-		fd = r < 0 ? r : mount_open_beneath(root_fd, step->dest, O_PATH);
+	if (step->may_create && is_dir) {
+		int r = make_dir(site, step->dest, 0755);
+
+		fd = r < 0 ? r : -EEXIST;
+	} else if (step->may_create) {
+		fd = make_file(site, step->dest, 0444);
 	}
+	if (fd == -EEXIST)
+		fd = open_place(site, step->dest);
 	if (fd == -ENOENT)
 		return err_say(err, ENOENT, "destination '/%.200s' does not exist in the mount it "
 			       "lies in, and nothing is created there; create it first, or choose "
@@ -254,9 +318,9 @@ static int open_mount_point(int root_fd, const struct step *step, bool is_dir, s
 	return fd < 0 ? err_set(err, -fd, "open the mount point '/%.200s'", step->dest) : fd;
 }
 
-static int attach(int root_fd, const struct step *step, bool is_dir, struct err *err)
+static int attach(struct site *site, const struct step *step, bool is_dir, struct err *err)
 {
-	_cleanup_close_ int point_fd = open_mount_point(root_fd, step, is_dir, err);
+	_cleanup_close_ int point_fd = open_mount_point(site, step, is_dir, err);
 	int r;
 
 	if (point_fd < 0)
@@ -269,83 +333,105 @@ static int attach(int root_fd, const struct step *step, bool is_dir, struct err 
 }
 
 /* A mount of a part of the root itself, over that part, with its own attributes. */
-static int remount(int root_fd, const char *path, uint64_t attributes)
+static int remount(struct site *site, const char *path, uint64_t attributes)
 {
-	_cleanup_close_ int point_fd = mount_open_beneath(root_fd, path, O_PATH);
+	_cleanup_close_ int point_fd = open_place(site, path);
 	_cleanup_close_ int tree_fd = point_fd < 0 ? -1 : mount_clone(point_fd, "");
 	int r;
 
 	if (point_fd < 0 || tree_fd < 0)
 		return point_fd < 0 ? point_fd : tree_fd;
 	r = mount_restrict(tree_fd, attributes, true);
-	return r < 0 ? r : mount_attach(tree_fd, point_fd);
+	if (r == 0)
+		r = mount_attach(tree_fd, point_fd);
+	return r;
 }
 
-static int make_scratch(int root_fd, const struct step *step)
+static int make_scratch(struct site *site, const struct step *step)
 {
-	int r = make_dir(root_fd, step->dest, step->mode);
+	int r = make_dir(site, step->dest, step->mode);
 
-	return r < 0 ? r : remount(root_fd, step->dest, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return r < 0 ? r : remount(site, step->dest, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
-/* Covers a path with an empty thing that nobody may open. */
-static int mask(int root_fd, const char *path)
+/* Covers a path with the empty file or directory, whichever fits. */
+static int mask(struct site *site, const char *path)
 {
-	_cleanup_close_ int point_fd = mount_open_beneath(root_fd, path, O_PATH);
+	_cleanup_close_ int point_fd = open_place(site, path);
 	_cleanup_close_ int tree_fd = -1;
 	struct stat st;
-	int r;
 
 	if (point_fd < 0)
 		return point_fd == -ENOENT ? 0 : point_fd;
 	if (fstat(point_fd, &st) < 0)
 		return -errno;
-	tree_fd = mount_clone(root_fd, S_ISDIR(st.st_mode) ? MASK_DIR : MASK_FILE);
-	if (tree_fd < 0)
-		return tree_fd;
-	r = mount_restrict(tree_fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-			   false);
-	return r < 0 ? r : mount_attach(tree_fd, point_fd);
+	/* The copy is read-only because the root is by now. */
+	tree_fd = mount_clone(site->mask_fds[S_ISDIR(st.st_mode) ? 1 : 0], "");
+	return tree_fd < 0 ? tree_fd : mount_attach(tree_fd, point_fd);
 }
 
-static int freeze(int root_fd, const char *path)
+static int freeze(struct site *site, const char *path)
 {
-	int r = remount(root_fd, path, MOUNT_ATTR_RDONLY);
+	int r = remount(site, path, MOUNT_ATTR_RDONLY);
 
 	return r == -ENOENT ? 0 : r;
 }
 
-static int apply(int root_fd, const struct step *step, struct err *err)
+static int apply(struct site *site, const struct step *step, struct err *err)
 {
 	int r = 0;
 
 	switch (step->kind) {
 	case STEP_BIND:
-		return attach(root_fd, step, step->is_dir, err);
+		return attach(site, step, step->is_dir, err);
 	case STEP_TMPFS:
 	case STEP_PROC:
 	case STEP_DEVPTS:
-		return attach(root_fd, step, true, err);
+		return attach(site, step, true, err);
 	case STEP_DIR:
-		r = make_dir(root_fd, step->dest, step->mode);
+		r = make_dir(site, step->dest, step->mode);
 		break;
 	case STEP_FILE:
-		r = make_file(root_fd, step->dest, step->mode, step->source);
+		r = make_text_file(site, step);
 		break;
 	case STEP_SYMLINK:
-		r = make_symlink(root_fd, step->dest, step->source);
+		r = make_symlink(site, step->dest, step->source);
 		break;
 	case STEP_SCRATCH:
-		r = make_scratch(root_fd, step);
+		r = make_scratch(site, step);
 		break;
 	case STEP_MASK:
-		r = mask(root_fd, step->dest);
+		r = mask(site, step->dest);
 		break;
 	case STEP_FREEZE:
-		r = freeze(root_fd, step->dest);
+		r = freeze(site, step->dest);
 		break;
 	}
 	return r < 0 ? err_set(err, -r, "set up '/%.200s' in the sandbox", step->dest) : 0;
+}
+
+static int apply_all(struct site *site, const struct plan *plan, bool masks, struct err *err)
+{
+	for (size_t i = 0; i < plan->step_count; i++) {
+		int r = (plan->steps[i].kind == STEP_MASK) == masks
+				? apply(site, &plan->steps[i], err)
+				: 0;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Two empty things without rights, to cover others with. */
+static int make_masks(struct site *site)
+{
+	site->mask_fds[0] = openat(site->root_fd, MASK_FILE,
+				   O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+	if (site->mask_fds[0] < 0 || mkdirat(site->root_fd, MASK_DIR, 0) < 0)
+		return -errno;
+	site->mask_fds[1] = openat(site->root_fd, MASK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return site->mask_fds[1] < 0 ? -errno : 0;
 }
 
 static int attach_root(int root_fd, struct err *err)
@@ -361,21 +447,21 @@ static int attach_root(int root_fd, struct err *err)
 
 static int build(const struct plan *plan, int root_fd, struct err *err)
 {
-	int r;
+	struct site site = { .root_fd = root_fd, .dir_fd = -1, .mask_fds = { -1, -1 } };
+	int r = make_masks(&site);
 
-	if (make_file(root_fd, MASK_FILE, 0, "") < 0 || make_dir(root_fd, MASK_DIR, 0) < 0)
-		return err_say(err, EIO, "cannot write to the new root");
-	for (size_t i = 0; i < plan->step_count; i++) {
-		r = apply(root_fd, &plan->steps[i], err);
-		if (r < 0)
-			return r;
-	}
-	/* The mounts keep them; their names are no longer needed. */
-	if (unlinkat(root_fd, MASK_FILE, 0) < 0 || unlinkat(root_fd, MASK_DIR, AT_REMOVEDIR) < 0)
-		return err_set(err, errno, "tidy the new root");
-	r = mount_restrict(root_fd,
-			   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, false);
-	return r < 0 ? err_set(err, -r, "make the root read-only") : 0;
+	if (r < 0)
+		return err_set(err, -r, "write to the new root");
+	r = apply_all(&site, plan, false, err);
+	if (r < 0)
+		return r;
+	close_fd(&site.dir_fd);
+	r = mount_restrict(root_fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+			   false);
+	if (r < 0)
+		return err_set(err, -r, "make the root read-only");
+	/* Last: copies of the masks shall be read-only, too. What is open closes at the exec. */
+	return apply_all(&site, plan, true, err);
 }
 
 int root_enter(struct plan *plan, struct err *err)

@@ -258,7 +258,6 @@ static int start_and_watch(struct run *run, struct err *err)
 	close_agent_fds(run);
 	if (r < 0)
 		return r;
-	cgroup_sweep(); /* now, while the sandbox is being built */
 	supervise(&run->supervision);
 	return 0;
 }

@@ -26,6 +26,9 @@
 #include "sys/pidfd.h"
 #include "sys/pty.h"
 
+/* Sweeping waits until the sandbox is being built on the other processor. */
+#define SWEEP_AFTER_MS 1
+
 enum phase {
 	PHASE_RUNNING,
 	PHASE_TERMINATED, /* SIGTERM was sent; the grace time runs */
@@ -37,6 +40,7 @@ struct watch {
 	struct supervision *run;
 	enum phase phase;
 	uint64_t next_ms; /* when the phase ends by itself; 0: never */
+	bool has_swept;	  /* groups of runs whose supervisors were killed */
 };
 
 enum slot {
@@ -206,10 +210,18 @@ static int poll_timeout(const struct watch *watch, uint64_t now_ms)
 {
 	uint64_t left_ms;
 
+	if (!watch->has_swept)
+		return SWEEP_AFTER_MS;
 	if (!watch->next_ms)
 		return -1;
 	left_ms = watch->next_ms > now_ms ? watch->next_ms - now_ms : 0;
 	return left_ms > 60000 ? 60000 : (int)left_ms;
+}
+
+static void sweep(struct watch *watch)
+{
+	cgroup_sweep();
+	watch->has_swept = true;
 }
 
 static void dispatch(struct watch *watch, const struct pollfd *fds)
@@ -248,6 +260,8 @@ void supervise(struct supervision *run)
 			fds[SLOT_RELAYS + i] = relay_want(&run->relays[i]);
 		if (poll(fds, SLOT_RELAYS + run->relay_count, poll_timeout(&watch, now_ms)) > 0)
 			dispatch(&watch, fds);
+		else if (!watch.has_swept)
+			sweep(&watch);
 		now_ms = clock_now_ms();
 		if (watch.next_ms && now_ms >= watch.next_ms)
 			on_deadline(&watch, now_ms);

@@ -15,9 +15,10 @@ int caps_drop_all(void)
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return -errno;
 	/* The kernel knows how many there are: the first one it does not know is EINVAL. */
-	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return -errno;
+	for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0;)
+		cap++;
+	if (errno != EINVAL)
+		return -errno;
 	if (syscall(SYS_capset, &header, none) < 0)
 		return -errno;
 	return 0;
