@@ -66,10 +66,10 @@ struct warder_limits {
 	uint64_t timeout_ms;
 	uint64_t grace_ms; /* between SIGTERM and SIGKILL; default 2 s */
 	uint64_t memory_bytes;
-	uint64_t pids;       /* processes and threads; default 1024 */
-	uint64_t cpu_milli;  /* 1500 is one and a half processors */
-	uint64_t files;      /* open files per process; default: the caller's */
-	uint64_t tmpfs_bytes; /* /tmp, /run, home and /dev/shm together; default 1 GiB */
+	uint64_t pids;         /* processes and threads; default 1024 */
+	uint64_t cpu_milli;    /* 1500 is one and a half processors */
+	uint64_t files;        /* open files per process; default: the caller's */
+	uint64_t tmpfs_bytes;  /* /tmp, /run, home and /dev/shm together; default 1 GiB */
 	uint64_t output_bytes; /* stdout and stderr together; default 2 MiB when captured */
 };
 
@@ -107,14 +107,14 @@ struct warder_result {
 	int signal;    /* the signal that ended the command, or 0 */
 	enum warder_error error;
 	char message[WARDER_MESSAGE_MAX]; /* what went wrong, in one line; empty when nothing did */
-	char *out;			  /* NUL-terminated for convenience; never NULL after a call */
+	char *out; /* NUL-terminated for convenience; never NULL after a call */
 	size_t out_len;
 	char *err;
 	size_t err_len;
 	bool output_truncated;
 	uint64_t duration_ms;
 	uint64_t memory_peak_bytes; /* 0: not measured */
-	const char *cgroup;	    /* the backend that held the limits */
+	const char *cgroup;         /* the backend that held the limits */
 };
 
 /*

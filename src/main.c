@@ -65,8 +65,10 @@ int main(int argc, char **argv)
 	}
 	command = command_find(argv[1]);
 	if (!command) {
-		fprintf(stderr, "warder: unknown command '%.60s'; 'warder help' lists them, "
-				"'warder run -- %.60s' runs a program\n", argv[1], argv[1]);
+		fprintf(stderr,
+			"warder: unknown command '%.60s'; 'warder help' lists them, "
+			"'warder run -- %.60s' runs a program\n",
+			argv[1], argv[1]);
 		return WARDER_EXIT_FAILED;
 	}
 	return command->run(argc - 1, argv + 1);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define must_check     __attribute__((warn_unused_result))
-#define printf_like(f) __attribute__((format(printf, f, (f) + 1)))
+#define must_check      __attribute__((warn_unused_result))
+#define printf_like(f)  __attribute__((format(printf, f, (f) + 1)))
 #define does_not_return __attribute__((noreturn))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

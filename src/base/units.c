@@ -25,7 +25,7 @@ static const struct unit size_units[] = {
 };
 
 static const struct unit duration_units[] = {
-	{ "", 1000 },     { "ms", 1 },       { "s", 1000 },     { "m", 60 * 1000 },
+	{ "", 1000 },     { "ms", 1 },       { "s", 1000 }, { "m", 60 * 1000 },
 	{ "h", 3600000 }, { "d", 86400000 }, { NULL, 0 },
 };
 

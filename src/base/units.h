@@ -12,8 +12,10 @@
  * form) or -ERANGE (does not fit). No signs, no spaces, no exponents.
  */
 int units_parse_count(const char *text, uint64_t *ret_count) must_check;
-int units_parse_size(const char *text, uint64_t *ret_bytes) must_check;   /* K M G T: powers of 1024 */
-int units_parse_duration(const char *text, uint64_t *ret_ms) must_check;  /* ms s m h d; none: seconds */
-int units_parse_milli(const char *text, uint64_t *ret_milli) must_check;  /* 1.5 is 1500 */
+int units_parse_size(const char *text,
+		     uint64_t *ret_bytes) must_check; /* K M G T: powers of 1024 */
+int units_parse_duration(const char *text,
+			 uint64_t *ret_ms) must_check; /* ms s m h d; none: seconds */
+int units_parse_milli(const char *text, uint64_t *ret_milli) must_check; /* 1.5 is 1500 */
 
 #endif

@@ -7,11 +7,14 @@
 
 struct result_file {
 	int dir_fd; /* where it will appear, or -1 */
-	int fd;	    /* what it is, when it is no regular file (/dev/fd/3), or -1 */
+	int fd;     /* what it is, when it is no regular file (/dev/fd/3), or -1 */
 	const char *name;
 };
 
-#define RESULT_FILE_INIT { -1, -1, NULL }
+#define RESULT_FILE_INIT                                                                           \
+	{                                                                                          \
+		-1, -1, NULL                                                                       \
+	}
 
 /* Finds out whether the file can be written, and changes nothing. */
 int result_file_open(struct result_file *file, const char *path, struct err *err) must_check;

@@ -134,7 +134,8 @@ static int fail(const struct run_config *config, struct result_file *file, const
 static int check(const struct run_config *config, struct err *err)
 {
 	if (config->json && config->tty == TTY_ALWAYS)
-		return err_say(err, EINVAL, "--json and --tty exclude each other: a terminal has "
+		return err_say(err, EINVAL,
+			       "--json and --tty exclude each other: a terminal has "
 			       "no separate stdout and stderr to report");
 	return 0;
 }

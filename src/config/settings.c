@@ -13,16 +13,16 @@
 #define ENV_MAX    1024
 
 enum kind {
-	FLAG,	  /* no argument; sets the field to `low` */
-	STRING,	  /* any text that is not empty */
-	CHOICE,	  /* one of the words in the argument's name, which are separated by | */
-	RUN_ID,	  /* an id as base/runid.h has it */
-	COUNT,	  /* a whole number */
-	SIZE,	  /* a number of bytes with a unit */
+	FLAG,     /* no argument; sets the field to `low` */
+	STRING,   /* any text that is not empty */
+	CHOICE,   /* one of the words in the argument's name, which are separated by | */
+	RUN_ID,   /* an id as base/runid.h has it */
+	COUNT,    /* a whole number */
+	SIZE,     /* a number of bytes with a unit */
 	DURATION, /* a time with a unit */
-	MILLI,	  /* a number with up to three places */
-	MOUNT,	  /* appended to the mounts, with mode `low` */
-	ENV,	  /* appended to the variables */
+	MILLI,    /* a number with up to three places */
+	MOUNT,    /* appended to the mounts, with mode `low` */
+	ENV,      /* appended to the variables */
 };
 
 struct setting {
@@ -38,8 +38,8 @@ struct setting {
 
 static const struct setting settings[] = {
 #define SETTING(option, short_option, kind, field, low, high, argument, help, detail)              \
-	{ option, short_option, kind, offsetof(struct run_config, field),                          \
-	  low,    high,         argument, help, detail },
+	{ option,   short_option, kind,  offsetof(struct run_config, field), low, high,            \
+	  argument, help,         detail },
 #include "config/settings.def"
 #undef SETTING
 };
@@ -79,12 +79,13 @@ static int read_number(struct run_config *config, const struct setting *setting,
 	if (r < 0 || value > setting->high)
 		return err_say(err, ERANGE, "--%s: '%.40s' is too large", setting->option, text);
 	if (value < setting->low)
-		return err_say(err, ERANGE, "--%s: '%.40s' is too small; the least is %" PRIu64
-			       "%s", setting->option, text,
+		return err_say(err, ERANGE,
+			       "--%s: '%.40s' is too small; the least is %" PRIu64 "%s",
+			       setting->option, text,
 			       setting->kind == MILLI ? setting->low / 10 : setting->low,
 			       setting->kind == DURATION ? " ms"
-			       : setting->kind == SIZE	 ? " bytes"
-			       : setting->kind == MILLI	 ? " hundredths"
+			       : setting->kind == SIZE   ? " bytes"
+			       : setting->kind == MILLI  ? " hundredths"
 							 : "");
 	*number_field(config, setting) = value;
 	return 0;
@@ -134,8 +135,8 @@ static int read_mount(struct run_config *config, const struct setting *setting, 
 		mount.dest = second;
 	} else {
 		mount.dest = first;
-		if (second && (units_parse_size(second, &mount.size_bytes) < 0 ||
-			       mount.size_bytes < 4096))
+		if (second &&
+		    (units_parse_size(second, &mount.size_bytes) < 0 || mount.size_bytes < 4096))
 			return err_say(err, EINVAL, "--tmpfs: '%.40s' is not a size such as 64M",
 				       second);
 	}
@@ -201,8 +202,8 @@ static int apply(struct run_config *config, const struct setting *setting, const
 		if (!runid_is_valid(text))
 			return err_say(err, EINVAL,
 				       "--%s: '%.80s' is not an id: up to %d letters, digits, "
-				       "dots, dashes and underscores", setting->option, text,
-				       RUNID_MAX);
+				       "dots, dashes and underscores",
+				       setting->option, text, RUNID_MAX);
 		*text_field(config, setting) = text;
 		return 0;
 	case CHOICE:
@@ -223,8 +224,7 @@ static int apply(struct run_config *config, const struct setting *setting, const
 static const struct setting *find_long(const char *name, size_t len)
 {
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
-		if (strlen(settings[i].option) == len &&
-		    memcmp(settings[i].option, name, len) == 0)
+		if (strlen(settings[i].option) == len && memcmp(settings[i].option, name, len) == 0)
 			return &settings[i];
 	return NULL;
 }

@@ -24,7 +24,6 @@
 #include "sandbox/init.h"
 #include "sandbox/message.h"
 #include "sandbox/root.h"
-#include "syscalls_filter.h"
 #include "sys/caps.h"
 #include "sys/fd.h"
 #include "sys/landlock.h"
@@ -32,6 +31,7 @@
 #include "sys/netns.h"
 #include "sys/pty.h"
 #include "sys/seccomp.h"
+#include "syscalls_filter.h"
 
 #define WORKSPACE "/workspace"
 #define HOSTNAME  "warder"
@@ -358,7 +358,7 @@ static const struct stage stages[] = {
 	/* With the agent's own rights, and while openat2 may still be called. */
 	{ "find the command", find_command },
 	{ "restrict the files", restrict_files }, /* needs no_new_privs */
-	{ "load the filter", load_filter },	  /* last: forbids most of the above */
+	{ "load the filter", load_filter },       /* last: forbids most of the above */
 };
 
 void enter_sandbox(struct entry *entry)

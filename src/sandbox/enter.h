@@ -9,10 +9,10 @@
 
 struct entry {
 	struct plan *plan;
-	int control_fd;	 /* to the supervisor */
-	int std_fds[3];	 /* the agent's 0, 1 and 2; -1: its terminal */
-	mode_t umask;	 /* the caller's */
-	int exit_status; /* what to report when a stage fails */
+	int control_fd;         /* to the supervisor */
+	int std_fds[3];         /* the agent's 0, 1 and 2; -1: its terminal */
+	mode_t umask;           /* the caller's */
+	int exit_status;        /* what to report when a stage fails */
 	char command[PATH_MAX]; /* the file to execute */
 };
 

@@ -76,7 +76,7 @@ static void run_agent(struct entry *entry)
 	int r;
 
 	r = entry->plan->has_tty ? pty_become_controlling(entry->std_fds[0])
-	    : setsid() < 0	 ? -errno
+	    : setsid() < 0       ? -errno
 				 : 0;
 	if (r == 0)
 		r = place_std_fds(entry);

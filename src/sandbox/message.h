@@ -11,10 +11,10 @@
 enum message_type {
 	/* to the sandbox */
 	MESSAGE_MAPPED = 1, /* its ids are mapped (sent only by a privileged supervisor) */
-	MESSAGE_GO,	    /* it is in its control group */
-	MESSAGE_SIGNAL,	    /* pass this signal on to the agent; value: its number */
+	MESSAGE_GO,         /* it is in its control group */
+	MESSAGE_SIGNAL,     /* pass this signal on to the agent; value: its number */
 	/* to the supervisor */
-	MESSAGE_TTY,	/* the master of the agent's terminal comes with this */
+	MESSAGE_TTY,    /* the master of the agent's terminal comes with this */
 	MESSAGE_FAILED, /* the agent was not started; value: the exit status, and a text */
 	MESSAGE_EXITED, /* the agent has ended; value: its wait status */
 };

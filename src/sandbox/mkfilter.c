@@ -18,10 +18,22 @@
 
 #define LOW_HALF UINT64_C(0xffffffff)
 
-#define EQUAL(argument, value)	      { argument, SCMP_CMP_MASKED_EQ, LOW_HALF, value }
-#define BITS(argument, mask)	      { argument, SCMP_CMP_MASKED_EQ, mask, mask }
-#define MASKED(argument, mask, value) { argument, SCMP_CMP_MASKED_EQ, mask, value }
-#define ABOVE(argument, value)	      { argument, SCMP_CMP_GT, value, 0 }
+#define EQUAL(argument, value)                                                                     \
+	{                                                                                          \
+		argument, SCMP_CMP_MASKED_EQ, LOW_HALF, value                                      \
+	}
+#define BITS(argument, mask)                                                                       \
+	{                                                                                          \
+		argument, SCMP_CMP_MASKED_EQ, mask, mask                                           \
+	}
+#define MASKED(argument, mask, value)                                                              \
+	{                                                                                          \
+		argument, SCMP_CMP_MASKED_EQ, mask, value                                          \
+	}
+#define ABOVE(argument, value)                                                                     \
+	{                                                                                          \
+		argument, SCMP_CMP_GT, value, 0                                                    \
+	}
 
 struct rule {
 	int is_refusal;
@@ -32,10 +44,10 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-#define ALLOW(name)			 { 0, #name, 0, 0, { { 0 } } },
-#define ALLOW_IF(name, argument, value)	 { 0, #name, 0, 1, { EQUAL(argument, value) } },
-#define REFUSE(name, error, reason)	 { 1, #name, error, 0, { { 0 } } },
-#define REFUSE_IF(name, error, reason, test) { 1, #name, error, 1, { test } },
+#define ALLOW(name)                                  { 0, #name, 0, 0, { { 0 } } },
+#define ALLOW_IF(name, argument, value)              { 0, #name, 0, 1, { EQUAL(argument, value) } },
+#define REFUSE(name, error, reason)                  { 1, #name, error, 0, { { 0 } } },
+#define REFUSE_IF(name, error, reason, test)         { 1, #name, error, 1, { test } },
 #define REFUSE_IF2(name, error, reason, test, other) { 1, #name, error, 2, { test, other } },
 #include "sandbox/syscalls.def"
 };

@@ -22,23 +22,23 @@
 #include "base/runid.h"
 #include "sandbox/paths.h"
 
-#define STEPS_MAX  512
-#define MOUNTS_MAX 256 /* the caller's; the rest of the steps is for the system's */
-#define ENV_MAX	   1100
+#define STEPS_MAX       512
+#define MOUNTS_MAX      256 /* the caller's; the rest of the steps is for the system's */
+#define ENV_MAX         1100
 #define ETC_MATCHES_MAX 16
 
 #define DEFAULT_GRACE_MS    2000
-#define DEFAULT_PIDS	    1024
+#define DEFAULT_PIDS        1024
 #define DEFAULT_TMPFS_BYTES (UINT64_C(1) << 30)
 #define DEFAULT_MOUNT_BYTES (UINT64_C(64) << 20)
-#define DEFAULT_OUTPUT	    (UINT64_C(2) << 20)
-#define DEFAULT_PATH	    "/usr/local/bin:/usr/bin:/bin"
-#define DEFAULT_HOME	    "/home/agent"
+#define DEFAULT_OUTPUT      (UINT64_C(2) << 20)
+#define DEFAULT_PATH        "/usr/local/bin:/usr/bin:/bin"
+#define DEFAULT_HOME        "/home/agent"
 
 #define AGENT_ID 1000 /* what the agent is inside when root started it */
 
 #define ATTR_SAFE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-#define ATTR_RO	  (ATTR_SAFE | MOUNT_ATTR_RDONLY)
+#define ATTR_RO   (ATTR_SAFE | MOUNT_ATTR_RDONLY)
 
 static struct step *step_add(struct plan *plan, enum step_kind kind, const char *dest)
 {
@@ -126,8 +126,8 @@ static void add_etc(struct plan *plan)
 		size_t len = strlen(names[i]);
 
 		if (names[i][len - 1] == '*')
-			add_etc_matches(plan, arena_printf(&plan->arena, "%.*s", (int)len - 1,
-							   names[i]));
+			add_etc_matches(plan,
+					arena_printf(&plan->arena, "%.*s", (int)len - 1, names[i]));
 		else
 			add_system(plan, arena_printf(&plan->arena, "/etc/%s", names[i]), ATTR_RO);
 	}
@@ -170,10 +170,10 @@ static void add_proc(struct plan *plan)
 {
 	/* What tells about the machine or its keys, and what could act on it. */
 	static const char *const masked[] = {
-		"proc/acpi",	"proc/asound",	      "proc/kcore",	   "proc/key-users",
-		"proc/keys",	"proc/kmsg",	      "proc/kpagecgroup",  "proc/kpagecount",
-		"proc/kpageflags", "proc/latency_stats", "proc/sched_debug", "proc/scsi",
-		"proc/sysrq-trigger", "proc/timer_list", "proc/timer_stats", "proc/vmcore",
+		"proc/acpi",          "proc/asound",        "proc/kcore",       "proc/key-users",
+		"proc/keys",          "proc/kmsg",          "proc/kpagecgroup", "proc/kpagecount",
+		"proc/kpageflags",    "proc/latency_stats", "proc/sched_debug", "proc/scsi",
+		"proc/sysrq-trigger", "proc/timer_list",    "proc/timer_stats", "proc/vmcore",
 	};
 	static const char *const frozen[] = { "proc/bus", "proc/fs", "proc/irq", "proc/sys" };
 
@@ -243,10 +243,13 @@ static int check_not_home(const char *what, const char *real, const struct stat 
 	if (same_file(&home_st, st))
 		return err_say(err, EINVAL,
 			       "%s is the home directory itself, with all that is in it; "
-			       "choose a project directory, as in --workspace DIR", what);
+			       "choose a project directory, as in --workspace DIR",
+			       what);
 	if (path_is_within(home_real, real))
-		return err_say(err, EINVAL, "%s '%.200s' contains the home directory %.200s; "
-			       "choose a directory below it", what, real, home_real);
+		return err_say(err, EINVAL,
+			       "%s '%.200s' contains the home directory %.200s; "
+			       "choose a directory below it",
+			       what, real, home_real);
 	return 0;
 }
 
@@ -276,16 +279,19 @@ static int check_dest(const char *dest, struct err *err)
 	static const char *const forbidden[] = { "/proc", "/dev", "/sys" };
 
 	if (*dest != '/')
-		return err_say(err, EINVAL, "destination '%.200s' is relative; write an absolute path",
-			       dest);
+		return err_say(err, EINVAL,
+			       "destination '%.200s' is relative; write an absolute path", dest);
 	if (!path_is_clean(dest))
 		return err_say(err, EINVAL,
 			       "destination '%.200s' must be a plain path below /, without "
-			       "'.', '..' or double slashes", dest);
+			       "'.', '..' or double slashes",
+			       dest);
 	for (size_t i = 0; i < ARRAY_LEN(forbidden); i++)
 		if (path_is_within(dest, forbidden[i]))
-			return err_say(err, EINVAL, "destination '%.200s' lies in %s, which is the "
-				       "sandbox's own", dest, forbidden[i]);
+			return err_say(err, EINVAL,
+				       "destination '%.200s' lies in %s, which is the "
+				       "sandbox's own",
+				       dest, forbidden[i]);
 	return 0;
 }
 
@@ -330,8 +336,8 @@ static int add_mount(struct plan *plan, const struct warder_mount *mount, struct
 		return r;
 	is_ours = lands_in_ours(plan, dest + 1);
 	if (mount->mode == WARDER_MOUNT_TMPFS) {
-		struct step *step =
-			step_add(plan, STEP_TMPFS, arena_strdup(&plan->arena, dest + 1));
+		struct step *step = step_add(plan, STEP_TMPFS,
+					     arena_strdup(&plan->arena, dest + 1));
 
 		step->size_bytes = mount->size_bytes ? mount->size_bytes : DEFAULT_MOUNT_BYTES;
 		step->is_dir = true;
@@ -361,8 +367,8 @@ static int add_workspace(struct plan *plan, const char *path, struct err *err)
 static bool is_planned(const struct plan *plan, const char *dest)
 {
 	for (size_t i = 0; i < plan->step_count; i++)
-		if (plan->steps[i].kind == STEP_BIND &&
-		    path_is_within(dest, plan->steps[i].dest) && plan->steps[i].is_users)
+		if (plan->steps[i].kind == STEP_BIND && path_is_within(dest, plan->steps[i].dest) &&
+		    plan->steps[i].is_users)
 			return true;
 	return false;
 }
@@ -499,7 +505,8 @@ static int plan_ids(struct plan *plan, struct err *err)
 		.outside_gid = userns_spare_id("/proc/self/gid_map", seed),
 	};
 	if (plan->map.outside_uid == 0 || plan->map.outside_gid == 0)
-		return err_say(err, EPERM, "started as root of a user namespace that has no id to "
+		return err_say(err, EPERM,
+			       "started as root of a user namespace that has no id to "
 			       "spare for the agent; map more ids, or start as an ordinary user");
 	return 0;
 }
@@ -524,7 +531,7 @@ static void plan_home(struct plan *plan)
 {
 	static const char *const taken[] = {
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-		"/opt", "/etc", "/proc", "/dev", "/sys", "/var", "/workspace",
+		"/opt", "/etc", "/proc", "/dev", "/sys",   "/var",   "/workspace",
 	};
 	const char *home = getenv("HOME");
 

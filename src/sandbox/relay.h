@@ -25,13 +25,13 @@ struct budget {
 };
 
 struct relay {
-	int from;	       /* owned when owns_from; -1 once it has ended */
-	int to;		       /* -1: into `into` */
+	int from; /* owned when owns_from; -1 once it has ended */
+	int to;   /* -1: into `into` */
 	struct buf *into;
 	struct budget *budget; /* NULL: none */
 	bool owns_from;
-	bool closes_to; /* `to` is ours, and its reader is to see the end */
-	bool sends_eof;	  /* `to` is a terminal: its end-of-file character follows the last byte */
+	bool closes_to;   /* `to` is ours, and its reader is to see the end */
+	bool sends_eof;   /* `to` is a terminal: its end-of-file character follows the last byte */
 	bool must_finish; /* the run is not over while this one has not ended */
 	char chunk[RELAY_CHUNK];
 	size_t start, end; /* read but not yet written */

@@ -309,9 +309,11 @@ static int open_mount_point(struct site *site, const struct step *step, bool is_
 	if (fd == -EEXIST)
 		fd = open_place(site, step->dest);
 	if (fd == -ENOENT)
-		return err_say(err, ENOENT, "destination '/%.200s' does not exist in the mount it "
+		return err_say(err, ENOENT,
+			       "destination '/%.200s' does not exist in the mount it "
 			       "lies in, and nothing is created there; create it first, or choose "
-			       "another destination", step->dest);
+			       "another destination",
+			       step->dest);
 	if (fd == -ELOOP)
 		return err_say(err, ELOOP, "destination '/%.200s' leads through a symbolic link",
 			       step->dest);
@@ -327,8 +329,10 @@ static int attach(struct site *site, const struct step *step, bool is_dir, struc
 		return point_fd;
 	r = mount_attach(step->fd, point_fd);
 	if (r == -ENOTDIR)
-		return err_say(err, ENOTDIR, "destination '/%.200s' and what goes there are not "
-			       "both files or both directories", step->dest);
+		return err_say(err, ENOTDIR,
+			       "destination '/%.200s' and what goes there are not "
+			       "both files or both directories",
+			       step->dest);
 	return r < 0 ? err_set(err, -r, "mount at '/%.200s'", step->dest) : 0;
 }
 

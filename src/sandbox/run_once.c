@@ -117,8 +117,8 @@ static int set_up_output(struct run *run, int index, struct buf *into, struct er
 	int r;
 
 	if (!into) {
-		r = check_std_fd(index, index == STDOUT_FILENO ? "standard output"
-							       : "standard error", err);
+		r = check_std_fd(
+			index, index == STDOUT_FILENO ? "standard output" : "standard error", err);
 		if (r < 0)
 			return r;
 		if (!is_limited && !isatty(index)) {

@@ -7,7 +7,7 @@
 #include "sys/cgroup.h"
 
 struct spawned {
-	int pidfd;	/* the sandbox's init */
+	int pidfd;      /* the sandbox's init */
 	int control_fd; /* messages to and from it */
 };
 

@@ -32,15 +32,15 @@
 enum phase {
 	PHASE_RUNNING,
 	PHASE_TERMINATED, /* SIGTERM was sent; the grace time runs */
-	PHASE_KILLED,	  /* SIGKILL was sent to init, and so to everything */
-	PHASE_DRAINING,	  /* init is gone; output is still being passed on */
+	PHASE_KILLED,     /* SIGKILL was sent to init, and so to everything */
+	PHASE_DRAINING,   /* init is gone; output is still being passed on */
 };
 
 struct watch {
 	struct supervision *run;
 	enum phase phase;
 	uint64_t next_ms; /* when the phase ends by itself; 0: never */
-	bool has_swept;	  /* groups of runs whose supervisors were killed */
+	bool has_swept;   /* groups of runs whose supervisors were killed */
 };
 
 enum slot {

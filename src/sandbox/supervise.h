@@ -19,7 +19,7 @@ struct supervision {
 	struct relay *relays;
 	size_t relay_count;
 	struct budget *budget;
-	int tty_fd; /* the caller's terminal, whose size the agent's follows, or -1 */
+	int tty_fd;               /* the caller's terminal, whose size the agent's follows, or -1 */
 	struct termios *tty_mode; /* what to restore it to while stopped, or NULL */
 	uint64_t start_ms;
 
@@ -30,7 +30,7 @@ struct supervision {
 	int wait_status;
 	bool has_timed_out;
 	int init_status; /* how the sandbox's init itself ended, for when it said nothing */
-	int master_fd; /* the agent's terminal; owned */
+	int master_fd;   /* the agent's terminal; owned */
 };
 
 /* Returns when the sandbox's init is gone and reaped, and with it every process. */

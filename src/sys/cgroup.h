@@ -45,9 +45,9 @@ struct cgroup {
 	/* By controller; v2 has one hierarchy and uses only the first. -1: not used. */
 	int parent_fds[CGROUP_CONTROLLERS];
 	int dir_fds[CGROUP_CONTROLLERS];
-	int clone_fd;	  /* start the process in this group, or -1: attach it afterwards */
-	int oom_fd;	  /* readable when the kernel has killed for memory, or -1 */
-	int holder_fd;	  /* what keeps a systemd scope alive lives until this is closed, or -1 */
+	int clone_fd;     /* start the process in this group, or -1: attach it afterwards */
+	int oom_fd;       /* readable when the kernel has killed for memory, or -1 */
+	int holder_fd;    /* what keeps a systemd scope alive lives until this is closed, or -1 */
 	int holder_pidfd; /* ... and is reaped through this */
 };
 

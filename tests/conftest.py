@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures for tests of the real binary."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
+import harness  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def binary():
+    """The program where every user can execute it, whoever owns the checkout."""
+    top = pathlib.Path(tempfile.mkdtemp(prefix="warder-binary-", dir="/tmp"))
+    os.chmod(top, 0o755)
+    copy = top / "warder"
+    shutil.copy(harness.BUILD / "src" / "warder", copy)
+    copy.chmod(0o755)
+    yield copy
+    shutil.rmtree(top)
+
+
+def _can_become(who):
+    if who == "root" and not harness.IS_ROOT:
+        return subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    return True
+
+
+def _place(who, binary):
+    if not _can_become(who):
+        pytest.skip("needs root: neither started as root nor is sudo without a password")
+    return harness.Place(who, binary)
+
+
+@pytest.fixture(params=["user", "root"])
+def place(request, binary):
+    """A place of an ordinary user, and then one of root."""
+    made = _place(request.param, binary)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def user_place(binary):
+    made = _place("user", binary)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def root_place(binary):
+    made = _place("root", binary)
+    yield made
+    made.remove()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""Runs the real binary, as an ordinary user and as root, and tells what is left behind."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("WARDER_BUILD", TOP / "build"))
+
+# An ordinary user with no entry in any database; nothing on the host is theirs.
+USER_ID = 12345
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+IS_ROOT = os.geteuid() == 0
+
+
+class Place:
+    """A directory tree for one test: a home and a workspace that belong to one user."""
+
+    def __init__(self, who, binary):
+        self.who = who  # "user" or "root"
+        self.binary = str(binary)
+        self.top = pathlib.Path(tempfile.mkdtemp(prefix="warder-place-", dir="/tmp"))
+        self.home = self.top / "home"
+        self.workspace = self.top / "workspace"
+        os.chmod(self.top, 0o755)
+        for path in (self.home, self.workspace):
+            path.mkdir()
+            self.own(path)
+
+    def own(self, path):
+        """Gives a path to the user this place is for."""
+        if IS_ROOT and self.who == "user":
+            os.chown(path, USER_ID, USER_ID)
+        return path
+
+    def write(self, path, text, mode=0o644):
+        """Writes a file as that user's own."""
+        path = self.top / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return self.own(path)
+
+    def become(self):
+        """The prefix that makes a command run as this place's user."""
+        if self.who == "user" and IS_ROOT:
+            ids = f"--reuid={USER_ID}", f"--regid={USER_ID}"
+            return ["setpriv", *ids, "--clear-groups", "--"]
+        if self.who == "root" and not IS_ROOT:
+            return ["sudo", "-n", "--"]
+        return []
+
+    def env(self, extra=None):
+        return {"PATH": PATH, "HOME": str(self.home), "LANG": "C.UTF-8", **(extra or {})}
+
+    def command(self, argv, env=None):
+        """argv as this user with an environment of its own."""
+        variables = [f"{k}={v}" for k, v in self.env(env).items()]
+        return [*self.become(), "env", "-i", *variables, *argv]
+
+    def host(self, argv, env=None, **options):
+        """Runs something outside any sandbox, as this user, in the workspace."""
+        return self._run(self.command(argv, env), **options)
+
+    def run(self, *argv, options=("-q",), env=None, **kwargs):
+        """warder run OPTIONS -- ARGV, in the workspace."""
+        line = [self.binary, "run", *options, "--", *argv]
+        return self._run(self.command(line, env), **kwargs)
+
+    def warder(self, *argv, env=None, **kwargs):
+        """warder ARGV, in the workspace."""
+        return self._run(self.command([self.binary, *argv], env), **kwargs)
+
+    def json(self, *argv, options=(), **kwargs):
+        """The result object of a run."""
+        done = self.run(*argv, options=("--json", "-q", *options), **kwargs)
+        return json.loads(done.stdout)
+
+    def popen(self, *argv, options=("-q",), env=None, **kwargs):
+        line = [self.binary, "run", *options, "--", *argv]
+        kwargs.setdefault("cwd", self.workspace)
+        return subprocess.Popen(self.command(line, env), **kwargs)
+
+    def _run(self, argv, **options):
+        options.setdefault("cwd", self.workspace)
+        options.setdefault("timeout", 60)
+        options.setdefault("text", True)
+        if "stdin" not in options and "input" not in options:
+            options["stdin"] = subprocess.DEVNULL
+        for name in ("stdout", "stderr"):
+            options.setdefault(name, subprocess.PIPE)
+        return subprocess.run(argv, check=False, **options)
+
+    def remove(self):
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+def processes():
+    """The pids of every process of this machine with its command line."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            line = pathlib.Path("/proc", name, "cmdline").read_bytes()
+            state = pathlib.Path("/proc", name, "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if state not in "ZX":
+            found[int(name)] = line.replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def cgroups():
+    """Every control group directory that belongs to a run."""
+    found = set()
+    for top, dirs, _ in os.walk("/sys/fs/cgroup"):
+        found.update(os.path.join(top, d) for d in dirs if d.startswith("warder-"))
+    return found
+
+
+def mounts():
+    """The mount table of this machine."""
+    return set(pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
