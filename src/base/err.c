@@ -6,6 +6,9 @@
 #include <string.h>
 
 static void append(struct err *err, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+
+static void append(struct err *err, const char *fmt, va_list ap)
 {
 	size_t used = strnlen(err->text, sizeof(err->text) - 1);
 

@@ -25,7 +25,7 @@ static const struct unit size_units[] = {
 };
 
 static const struct unit duration_units[] = {
-	{ "", 1000 },     { "ms", 1 },       { "s", 1000 }, { "m", 60 * 1000 },
+	{ "", 1000 },     { "ms", 1 },       { "s", 1000 }, { "m", 60000 },
 	{ "h", 3600000 }, { "d", 86400000 }, { NULL, 0 },
 };
 
@@ -68,7 +68,7 @@ static int parse_decimal(const char **text, uint64_t *ret_milli)
 
 static int parse(const char *text, const struct unit *units, uint64_t *ret_value)
 {
-	uint64_t milli, worth;
+	uint64_t milli, worth, value;
 	int r = parse_decimal(&text, &milli);
 
 	if (r < 0)
@@ -79,15 +79,16 @@ static int parse(const char *text, const struct unit *units, uint64_t *ret_value
 		return -EINVAL;
 	worth = units->worth;
 	if (milli % MILLI == 0) {
-		if (__builtin_mul_overflow(milli / MILLI, worth, ret_value))
+		if (__builtin_mul_overflow(milli / MILLI, worth, &value))
 			return -ERANGE;
-		return 0;
+	} else {
+		if (worth == 1)
+			return -EINVAL; /* half a byte, half a process */
+		if (__builtin_mul_overflow(milli, worth, &value))
+			return -ERANGE;
+		value /= MILLI;
 	}
-	if (__builtin_mul_overflow(milli, worth, &milli))
-		return -ERANGE;
-	if (worth == 1)
-		return -EINVAL; /* half a byte, half a process */
-	*ret_value = milli / MILLI;
+	*ret_value = value;
 	return 0;
 }
 

@@ -190,9 +190,8 @@ static int apply(struct run_config *config, const struct setting *setting, const
 		 struct err *err)
 {
 	switch (setting->kind) {
-	case FLAG:
-		*number_field(config, setting) = setting->low;
-		return 0;
+	case FLAG: /* has no argument */
+		break;
 	case STRING:
 		if (!*text)
 			return err_say(err, EINVAL, "--%s: is empty", setting->option);
@@ -310,30 +309,41 @@ static int read_word(const char *text, struct word *ret_word, struct err *err)
 	return 0;
 }
 
+/* Reads the option at argv[*i] and, where it takes one, its argument. */
+static int read_option(struct run_config *config, int argc, char **argv, int *i, struct err *err)
+{
+	struct word word = { 0 };
+	int r = read_word(argv[*i], &word, err);
+
+	if (r < 0)
+		return r;
+	if (word.setting->kind == FLAG) {
+		*number_field(config, word.setting) = word.setting->low;
+		return 0;
+	}
+	if (!word.argument) {
+		if (*i + 1 >= argc)
+			return err_say(err, EINVAL, "--%s needs an argument: %s",
+				       word.setting->option, word.setting->argument);
+		word.argument = argv[++*i];
+	}
+	return apply(config, word.setting, word.argument, err);
+}
+
 int run_config_parse(struct run_config *config, int argc, char **argv, struct err *err)
 {
 	struct err later;
-	int i, r, first = 0;
+	int i, first = 0;
 
 	*config = (struct run_config){ .cgroup = "auto" };
 	for (i = 1; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
-		struct err *say = first == 0 ? err : &later;
-		struct word word = { 0 };
+		int r;
 
 		if (strcmp(argv[i], "--") == 0) {
 			i++;
 			break;
 		}
-		r = read_word(argv[i], &word, say);
-		if (r == 0 && word.setting->kind != FLAG && !word.argument) {
-			if (i + 1 < argc)
-				word.argument = argv[++i];
-			else
-				r = err_say(say, EINVAL, "--%s needs an argument: %s",
-					    word.setting->option, word.setting->argument);
-		}
-		if (r == 0)
-			r = apply(config, word.setting, word.argument, say);
+		r = read_option(config, argc, argv, &i, first == 0 ? err : &later);
 		if (first == 0)
 			first = r;
 	}

@@ -299,8 +299,8 @@ static int add_bind(struct plan *plan, const char *what, const char *source, con
 		    bool is_writable, struct err *err)
 {
 	struct step *step;
-	const char *real;
-	struct stat st;
+	const char *real = NULL;
+	struct stat st = { 0 };
 	int r;
 
 	r = resolve(plan, what, source, &st, &real, err);

@@ -88,22 +88,25 @@ static void put_chain(struct batch *batch)
 /* Reads answers until one reports an error or the last acknowledgement is in. */
 static int read_answers(int fd, int expected)
 {
-	_Alignas(struct nlmsghdr) unsigned char data[4096];
+	unsigned char data[4096];
 
 	while (expected > 0) {
 		ssize_t n = recv(fd, data, sizeof(data), 0);
-		size_t left = n < 0 ? 0 : (size_t)n;
+		struct nlmsghdr head;
+		int32_t error;
 
 		if (n < 0)
 			return -errno;
-		for (struct nlmsghdr *message = (struct nlmsghdr *)data; NLMSG_OK(message, left);
-		     message = NLMSG_NEXT(message, left)) {
-			const struct nlmsgerr *answer = NLMSG_DATA(message);
-
-			if (message->nlmsg_type != NLMSG_ERROR)
+		for (size_t at = 0; at + sizeof(head) + sizeof(error) <= (size_t)n;
+		     at += NLMSG_ALIGN(head.nlmsg_len)) {
+			memcpy(&head, data + at, sizeof(head));
+			memcpy(&error, data + at + sizeof(head), sizeof(error));
+			if (head.nlmsg_len < sizeof(head))
+				return -EPROTO;
+			if (head.nlmsg_type != NLMSG_ERROR)
 				continue;
-			if (answer->error)
-				return answer->error;
+			if (error)
+				return error;
 			expected--;
 		}
 	}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line: what is read, and what is said about what cannot be. */
+#include "unit.h"
+
+#include "config/settings.h"
+
+#define WORDS_MAX 10
+
+struct bad_row {
+	const char *words[WORDS_MAX];
+	const char *expected; /* how the error begins */
+};
+
+static int parse(const char *const *words, struct run_config *config, struct err *err)
+{
+	int argc = 1;
+	const char *argv[WORDS_MAX + 2] = { "run" };
+
+	while (words[argc - 1]) {
+		argv[argc] = words[argc - 1];
+		argc++;
+	}
+	return run_config_parse(config, argc, (char **)argv, err);
+}
+
+static void bad_lines_are_explained(void **state)
+{
+	static const struct bad_row rows[] = {
+		{ { NULL }, "no command" },
+		{ { "--", NULL }, "no command" },
+		{ { "--timeout", NULL }, "--timeout needs an argument: TIME" },
+		{ { "--timeout", "soon", "true", NULL }, "--timeout: 'soon' is not a time" },
+		{ { "--timeout=0", "true", NULL }, "--timeout: '0' is too small" },
+		{ { "--memory", "1K", "true", NULL }, "--memory: '1K' is too small" },
+		{ { "--memory", "9999999T", "true", NULL }, "--memory: '9999999T' is too large" },
+		{ { "--pids", "-5", "true", NULL }, "--pids: '-5' is not a whole number" },
+		{ { "--cpu", "x", "true", NULL }, "--cpu: 'x' is not a number" },
+		{ { "--json=1", "true", NULL }, "--json takes no argument" },
+		{ { "--jsno", "true", NULL }, "unknown option '--jsno'; did you mean --json?" },
+		{ { "-Z", "true", NULL }, "unknown option '-Z'" },
+		{ { "--run-id", "a/b", "true", NULL }, "--run-id: 'a/b' is not an id" },
+		{ { "--cgroup", "v3", "true", NULL }, "--cgroup: 'v3' is not one of auto|v2" },
+		{ { "--cgroup", "aut", "true", NULL }, "--cgroup: 'aut' is not one of" },
+		{ { "--env", "1A=x", "true", NULL }, "--env: '1A' is not a variable's name" },
+		{ { "--env", "=x", "true", NULL }, "--env: '' is not a variable's name" },
+		{ { "--env", "RUN_ID=x", "true", NULL }, "--env: RUN_ID is set by warder" },
+		{ { "--ro", ":/x", "true", NULL }, "--ro: ':/x' is not PATH[:DEST]" },
+		{ { "--rw", "/x:", "true", NULL }, "--rw: '/x:' is not PATH[:DEST]" },
+		{ { "--tmpfs", "/x:big", "true", NULL }, "--tmpfs: 'big' is not a size" },
+		{ { "--workspace", "", "true", NULL }, "--workspace: is empty" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct run_config config;
+		struct err err = { 0 };
+
+		assert_true(parse(rows[i].words, &config, &err) < 0);
+		if (strncmp(err.text, rows[i].expected, strlen(rows[i].expected)) != 0)
+			fail_msg("'%s' is not '%s'", err.text, rows[i].expected);
+		run_config_fini(&config);
+	}
+}
+
+static void values_arrive(void **state)
+{
+	const char *words[] = { "-t10s", "--memory=64M", "-e", "A=b", "--ro", "/a:/b", "--", "-x", NULL };
+	struct run_config config;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(parse(words, &config, &err), 0);
+	assert_int_equal(config.timeout_ms, 10000);
+	assert_int_equal(config.memory_bytes, 64 << 20);
+	assert_string_equal(config.env[0], "A=b");
+	assert_null(config.env[1]);
+	assert_int_equal(config.mount_count, 1);
+	assert_string_equal(config.mounts[0].source, "/a");
+	assert_string_equal(config.mounts[0].dest, "/b");
+	assert_string_equal(config.argv[0], "-x");
+	assert_string_equal(config.cgroup, "auto");
+	run_config_fini(&config);
+}
+
+/* A caller that wants JSON gets it also when another option is wrong. */
+static void the_rest_of_a_bad_line_is_read(void **state)
+{
+	const char *words[] = { "--bad", "--timeout", "x", "--json", "true", NULL };
+	struct run_config config;
+	struct err err;
+
+	(void)state;
+	assert_true(parse(words, &config, &err) < 0);
+	assert_true(config.json);
+	assert_non_null(strstr(err.text, "--bad"));
+	run_config_fini(&config);
+}
+
+int main(void)
+{
+	RUN_TESTS(TEST(bad_lines_are_explained), TEST(values_arrive),
+		  TEST(the_rest_of_a_bad_line_is_read));
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Relays: every byte in order, within the budget, cut between characters (INV-BOUNDED). */
+#include "unit.h"
+
+#include "sandbox/relay.h"
+
+static void feed(struct relay *relay, const char *bytes, size_t len)
+{
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write(fds[1], bytes, len), len);
+	close(fds[1]);
+	relay->from = fds[0];
+	relay->owns_from = true;
+	while (relay->from >= 0)
+		relay_move(relay);
+}
+
+static void a_budget_is_shared_and_cut_between_characters(void **state)
+{
+	static const char text[] = "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac"; /* 9 bytes */
+
+	(void)state;
+	for (uint64_t limit = 0; limit <= 20; limit++) {
+		struct budget budget = { .is_limited = true, .left = limit };
+		struct buf out, err;
+		struct relay first = { .to = -1, .into = &out, .budget = &budget };
+		struct relay second = { .to = -1, .into = &err, .budget = &budget };
+
+		buf_init(&out, 100);
+		buf_init(&err, 100);
+		feed(&first, text, 9);
+		feed(&second, text, 9);
+		assert_true(out.len + err.len <= limit);
+		assert_int_equal(out.len % 3, 0);
+		assert_int_equal(err.len % 3, 0);
+		assert_int_equal(budget.is_exceeded, limit < 18);
+		if (limit >= 9 && limit < 18)
+			assert_int_equal(out.len, 9);
+		buf_fini(&out);
+		buf_fini(&err);
+	}
+}
+
+static void bytes_pass_in_order(void **state)
+{
+	char sent[10000], got[10000];
+	size_t len = 0;
+	int fds[2];
+	struct relay relay = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = (char)(i * 7);
+	assert_int_equal(pipe(fds), 0);
+	relay.to = fds[1];
+	relay.closes_to = true;
+	feed(&relay, sent, sizeof(sent));
+	assert_int_equal(relay.to, -1);
+	while (len < sizeof(got)) {
+		ssize_t n = read(fds[0], got + len, sizeof(got) - len);
+
+		assert_true(n > 0);
+		len += (size_t)n;
+	}
+	assert_memory_equal(sent, got, sizeof(sent));
+	close(fds[0]);
+}
+
+static void a_terminal_gets_its_end_of_file(void **state)
+{
+	struct relay relay = { .sends_eof = true };
+	char got[8];
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	relay.to = fds[1];
+	feed(&relay, "hi", 2);
+	assert_int_equal(read(fds[0], got, sizeof(got)), 3);
+	assert_memory_equal(got, "hi\4", 3);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+int main(void)
+{
+	RUN_TESTS(TEST(a_budget_is_shared_and_cut_between_characters), TEST(bytes_pass_in_order),
+		  TEST(a_terminal_gets_its_end_of_file));
+}
