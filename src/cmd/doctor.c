@@ -28,13 +28,14 @@ enum verdict {
 
 struct finding {
 	enum verdict verdict;
-	char detail[384];
+	char detail[WARDER_MESSAGE_MAX];
 	const char *remedy; /* NULL when there is nothing to do */
 };
 
 struct check {
 	const char *name;
 	void (*run)(struct finding *finding);
+	bool needs_userns; /* says nothing of its own where user namespaces are missing */
 };
 
 static void say(struct finding *finding, enum verdict verdict, const char *remedy, const char *fmt,
@@ -167,11 +168,12 @@ static int try_cgroup(const char *backend, struct err *err)
 		.pids = 64,
 		.cpu_milli = 1000,
 	};
+	static int count; /* systemd takes a moment to forget a name */
 	struct cgroup group;
 	char name[32];
 	int r;
 
-	snprintf(name, sizeof(name), "doctor.%d", (int)getpid());
+	snprintf(name, sizeof(name), "doctor.%d.%d", (int)getpid(), count++);
 	r = cgroup_open(&group, backend, name, &limits, err);
 	cgroup_close(&group);
 	return r;
@@ -228,48 +230,66 @@ static void check_idmap(struct finding *finding)
 		say(finding, VERDICT_OK, NULL, "not needed: only root's runs map ids");
 	else
 		judge(finding, probe_idmap("."), "the current directory can be a workspace",
-		      "use a workspace on ext4, xfs, btrfs or tmpfs, or start as an ordinary user");
+		      "use a workspace on ext4, xfs or btrfs (tmpfs: Linux 6.3), or start as a "
+		      "user");
 }
 
-static void check_run(struct finding *finding)
+/* One default run in a new directory below `parent`; an empty message when it works. */
+static int try_run(const char *parent, char *ret_message, size_t size)
 {
 	static const char *const argv[] = { "true", NULL };
 	struct warder_spec spec = WARDER_SPEC_INIT;
 	struct warder_result result;
-	char dir[] = "/tmp/warder-doctor-XXXXXX";
+	char dir[64];
+	int duration_ms;
 
+	snprintf(dir, sizeof(dir), "%s/warder-doctor-XXXXXX", parent);
 	if (!mkdtemp(dir)) {
-		say(finding, VERDICT_MISSING, "make /tmp writable", "no temporary directory: %s",
-		    strerrordesc_np(errno));
-		return;
+		snprintf(ret_message, size, "no directory in %s: %s", parent,
+			 strerrordesc_np(errno));
+		return -1;
 	}
 	spec.workspace = dir;
 	spec.argv = argv;
-	if (warder_run_once(&spec, &result) == 0 && result.ok)
-		say(finding, VERDICT_OK, NULL, "'warder run -- true' works, in %d ms",
-		    (int)result.duration_ms);
-	else
-		say(finding, VERDICT_MISSING, "see the lines above", "%s", result.message);
+	if (warder_run_once(&spec, &result) < 0 || !result.ok)
+		snprintf(ret_message, size, "%s", result.message);
+	duration_ms = result.ok ? (int)result.duration_ms : -1;
 	warder_result_clear(&result);
 	rmdir(dir);
+	return duration_ms;
+}
+
+static void check_run(struct finding *finding)
+{
+	/* As root the workspace's file system matters, and /tmp may be an older tmpfs. */
+	static const char *const parents[] = { "/tmp", "/var/tmp" };
+	char message[WARDER_MESSAGE_MAX] = "";
+	int duration_ms = -1;
+
+	for (size_t i = 0; i < ARRAY_LEN(parents) && duration_ms < 0; i++)
+		duration_ms = try_run(parents[i], message, sizeof(message));
+	if (duration_ms >= 0)
+		say(finding, VERDICT_OK, NULL, "'warder run -- true' works, in %d ms", duration_ms);
+	else
+		say(finding, VERDICT_MISSING, "see the lines above", "%s", message);
 }
 
 static const struct check checks[] = {
-	{ "kernel", check_kernel },
-	{ "user namespaces", check_userns },
-	{ "mounts", check_mounts },
-	{ "other namespaces", check_namespaces },
-	{ "nesting", check_container },
-	{ "seccomp", check_seccomp },
-	{ "landlock", check_landlock },
-	{ "pidfd", check_pidfd },
-	{ "id-mapped mounts", check_idmap },
-	{ "cgroup v2", check_cgroup_v2 },
-	{ "cgroup systemd", check_cgroup_systemd },
-	{ "cgroup v1", check_cgroup_v1 },
-	{ "nftables NAT", check_nat },
-	{ "overlayfs", check_overlayfs },
-	{ "default run", check_run }, /* last: it decides */
+	{ "kernel", check_kernel, false },
+	{ "user namespaces", check_userns, false },
+	{ "mounts", check_mounts, true },
+	{ "other namespaces", check_namespaces, true },
+	{ "nesting", check_container, true },
+	{ "seccomp", check_seccomp, false },
+	{ "landlock", check_landlock, false },
+	{ "pidfd", check_pidfd, false },
+	{ "id-mapped mounts", check_idmap, true },
+	{ "cgroup v2", check_cgroup_v2, false },
+	{ "cgroup systemd", check_cgroup_systemd, false },
+	{ "cgroup v1", check_cgroup_v1, false },
+	{ "nftables NAT", check_nat, true },
+	{ "overlayfs", check_overlayfs, true },
+	{ "default run", check_run, false }, /* last: it decides */
 };
 
 static void print_line(const struct check *check, const struct finding *finding)
@@ -293,11 +313,15 @@ static void add_object(struct json *json, const struct check *check, const struc
 /* Runs every check; whether the last one, the default run, works. */
 static bool examine(struct json *json)
 {
+	bool has_userns = probe_user_namespace() == 0;
 	struct finding finding = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		fflush(stdout); /* the probes fork */
-		checks[i].run(&finding);
+		if (checks[i].needs_userns && !has_userns)
+			say(&finding, VERDICT_MISSING, NULL, "needs user namespaces, see above");
+		else
+			checks[i].run(&finding);
 		if (json)
 			add_object(json, &checks[i], &finding);
 		else

@@ -85,7 +85,8 @@ static int map_ids(const struct plan *plan, struct step *step, struct err *err)
 		return 0; /* read-only, the agent sees what others may see: less, not more */
 	err_set(err, -r, "map the ids of '%.200s'", step->source);
 	err_hint(err, "its file system cannot show root's files as the agent's; use a directory "
-		      "on ext4, xfs, btrfs or tmpfs, or start warder as the user who owns it");
+		      "on ext4, xfs or btrfs (tmpfs: from Linux 6.3 on), or start warder as the "
+		      "user who owns it");
 	return r;
 }
 

@@ -61,6 +61,7 @@ static void group_init(struct cgroup *group, const struct cgroup_backend *backen
 		.backend = backend,
 		.clone_fd = -1,
 		.oom_fd = -1,
+		.bus_fd = -1,
 		.holder_fd = -1,
 		.holder_pidfd = -1,
 	};
@@ -124,6 +125,7 @@ void cgroup_close(struct cgroup *group)
 	}
 	group->clone_fd = -1; /* was one of the above */
 	close_fd(&group->oom_fd);
+	close_fd(&group->bus_fd);
 	close_fd(&group->holder_fd);
 	if (group->holder_pidfd >= 0 && pidfd_reap(group->holder_pidfd) < 0)
 		pidfd_kill(group->holder_pidfd, SIGKILL);

@@ -48,6 +48,7 @@ struct cgroup {
 	int clone_fd;     /* start the process in this group, or -1: attach it afterwards */
 	int oom_fd;       /* readable when the kernel has killed for memory, or -1 */
 	int holder_fd;    /* what keeps a systemd scope alive lives until this is closed, or -1 */
+	int bus_fd;       /* to systemd, or -1 */
 	int holder_pidfd; /* ... and is reaped through this */
 };
 

@@ -8,6 +8,10 @@
  * the scope while we make the run's group and read what the run used, and it dies
  * with us even when we are killed. We never move ourselves: the library's caller
  * stays where it was.
+ *
+ * From a login session, which is root's part of the tree, an ordinary user may not
+ * move a process into its own manager's part. systemd may, and does when asked: so
+ * the sandbox is attached over the bus as well.
  */
 #include "sys/cgroup.h"
 
@@ -51,21 +55,42 @@ static void put_property(struct bus_message *body, const char *name, const char 
 	bus_put_signature(body, type);
 }
 
-static int start_scope(int bus_fd, const char *name, pid_t pid, struct err *err)
+static int call_manager(const struct cgroup *group, const char *member, const char *signature,
+			const struct bus_message *body, struct err *err)
 {
-	static const struct bus_call call = {
+	struct bus_call call = {
 		.destination = "org.freedesktop.systemd1",
 		.path = "/org/freedesktop/systemd1",
 		.interface = "org.freedesktop.systemd1.Manager",
-		.member = "StartTransientUnit",
-		.signature = "ssa(sv)a(sa(sv))",
+		.member = member,
+		.signature = signature,
 	};
-	struct bus_message body = { .len = 0 };
-	char unit[CGROUP_NAME_MAX + 8];
-	size_t properties, pids, aux;
 
-	snprintf(unit, sizeof(unit), "%s.scope", name);
-	bus_put_string(&body, unit);
+	return bus_send_call(group->bus_fd, &call, body, err);
+}
+
+static void put_unit(struct bus_message *body, const struct cgroup *group)
+{
+	char unit[CGROUP_NAME_MAX + 8];
+
+	snprintf(unit, sizeof(unit), "%s.scope", group->name);
+	bus_put_string(body, unit);
+}
+
+static void put_pids(struct bus_message *body, pid_t pid)
+{
+	size_t pids = bus_open_array(body, 4);
+
+	bus_put_u32(body, (uint32_t)pid);
+	bus_close_array(body, pids, 4);
+}
+
+static int start_scope(const struct cgroup *group, pid_t pid, struct err *err)
+{
+	struct bus_message body = { .len = 0 };
+	size_t properties, aux;
+
+	put_unit(&body, group);
 	bus_put_string(&body, "fail");
 	properties = bus_open_array(&body, 8);
 	put_property(&body, "Description", "s");
@@ -75,13 +100,11 @@ static int start_scope(int bus_fd, const char *name, pid_t pid, struct err *err)
 	put_property(&body, "CollectMode", "s");
 	bus_put_string(&body, "inactive-or-failed");
 	put_property(&body, "PIDs", "au");
-	pids = bus_open_array(&body, 4);
-	bus_put_u32(&body, (uint32_t)pid);
-	bus_close_array(&body, pids, 4);
+	put_pids(&body, pid);
 	bus_close_array(&body, properties, 8);
 	aux = bus_open_array(&body, 8);
 	bus_close_array(&body, aux, 8);
-	return bus_send_call(bus_fd, &call, &body, err);
+	return call_manager(group, "StartTransientUnit", "ssa(sv)a(sa(sv))", &body, err);
 }
 
 /*
@@ -144,20 +167,19 @@ static int move_holder(int scope_fd, pid_t holder, struct err *err)
 
 static int open_scope(struct cgroup *group, const struct cgroup_limits *limits, struct err *err)
 {
-	_cleanup_close_ int bus_fd = -1;
 	char path[4096];
 	pid_t holder;
 	int r;
 
 	if (bus_path(path, sizeof(path)) < 0)
 		return err_say(err, ENAMETOOLONG, "XDG_RUNTIME_DIR is too long");
-	bus_fd = bus_open(path, err);
-	if (bus_fd < 0)
-		return bus_fd;
+	group->bus_fd = bus_open(path, err);
+	if (group->bus_fd < 0)
+		return group->bus_fd;
 	holder = start_holder(group);
 	if (holder < 0)
 		return err_set(err, -holder, "start the holder of the scope");
-	r = start_scope(bus_fd, group->name, holder, err);
+	r = start_scope(group, holder, err);
 	if (r == 0)
 		r = wait_for_scope(holder, group->name, path, sizeof(path), err);
 	if (r < 0)
@@ -168,7 +190,22 @@ static int open_scope(struct cgroup *group, const struct cgroup_limits *limits, 
 	r = move_holder(group->parent_fds[0], holder, err);
 	if (r == 0)
 		r = cgroup_v2_enable(group->parent_fds[0], limits, err);
-	return r < 0 ? r : cgroup_v2_make(group, limits, err);
+	if (r == 0)
+		r = cgroup_v2_make(group, limits, err);
+	group->clone_fd = -1;
+	return r;
+}
+
+static int attach(struct cgroup *group, pid_t pid, struct err *err)
+{
+	struct bus_message body = { .len = 0 };
+	char below[CGROUP_NAME_MAX + 1];
+
+	put_unit(&body, group);
+	snprintf(below, sizeof(below), "/%s", group->name);
+	bus_put_string(&body, below);
+	put_pids(&body, pid);
+	return call_manager(group, "AttachProcessesToUnit", "ssau", &body, err);
 }
 
 static void sweep(void)
@@ -179,7 +216,7 @@ static void sweep(void)
 const struct cgroup_backend cgroup_systemd = {
 	.name = "systemd",
 	.open = open_scope,
-	.attach = cgroup_v2_attach,
+	.attach = attach,
 	.measure = cgroup_v2_measure,
 	.sweep = sweep,
 };

@@ -203,7 +203,7 @@ static void sweep(void)
 		cgroup_dir_sweep(fd);
 }
 
-int cgroup_v2_attach(struct cgroup *group, pid_t pid, struct err *err)
+static int attach(struct cgroup *group, pid_t pid, struct err *err)
 {
 	(void)group;
 	(void)pid;
@@ -222,7 +222,7 @@ void cgroup_v2_measure(const struct cgroup *group, struct cgroup_usage *ret_usag
 const struct cgroup_backend cgroup_v2 = {
 	.name = "v2",
 	.open = open_own,
-	.attach = cgroup_v2_attach,
+	.attach = attach,
 	.measure = cgroup_v2_measure,
 	.sweep = sweep,
 };

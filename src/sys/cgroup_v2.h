@@ -15,7 +15,6 @@ int cgroup_v2_enable(int parent_fd, const struct cgroup_limits *limits, struct e
 int cgroup_v2_make(struct cgroup *group, const struct cgroup_limits *limits,
 		   struct err *err) must_check;
 
-int cgroup_v2_attach(struct cgroup *group, pid_t pid, struct err *err);
 void cgroup_v2_measure(const struct cgroup *group, struct cgroup_usage *ret_usage);
 
 #endif

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What many tests of the real binary look at: refusals, trees, and waiting without guessing."""
+import contextlib
 import os
+import signal
 import subprocess
 import time
 
@@ -81,3 +83,20 @@ def send(process, number):
     children = ["pgrep", "-P", str(process.pid)]
     pid = subprocess.run(children, capture_output=True, text=True, check=True).stdout.split()[0]
     subprocess.run(["sudo", "-n", "kill", f"-{int(number)}", pid], check=True)
+
+
+@contextlib.contextmanager
+def running(place, *argv, options=("-q",), **kwargs):
+    """A run that goes on, with pipes for stdin and stdout; it is gone when the block is left."""
+    kwargs = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, **kwargs}
+    process = place.popen(*argv, options=options, **kwargs)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            send(process, signal.SIGKILL)
+        process.communicate()
+
+
+def assert_says(process, line):
+    assert process.stdout.readline() == line + "\n"
