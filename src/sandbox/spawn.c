@@ -56,7 +56,9 @@ static int let_go(struct plan *plan, struct cgroup *cgroup, pid_t pid, int contr
 		r = message_send(control_fd, &go, -1);
 	}
 	/* If it has failed meanwhile, its own words are the better ones. */
-	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
+	if (r == -EPIPE || r == -ECONNRESET)
+		return 0;
+	return r < 0 ? err_set(err, -r, "talk to the sandbox") : 0;
 }
 
 int spawn_sandbox(struct plan *plan, struct cgroup *cgroup, const int std_fds[3],

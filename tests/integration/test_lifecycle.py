@@ -2,6 +2,7 @@
 """Signals, endings of every kind, and that nothing is left behind."""
 import json
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -182,6 +183,28 @@ def kill_a_limited_run(place, name):
 def test_the_groups_of_a_killed_run_are_swept_by_the_next(root_place, mark, options):
     kill_a_limited_run(root_place, mark)
     root_place.run("true", options=options)
+    assert not groups_of(mark)
+
+
+def is_empty(group):
+    try:
+        return pathlib.Path(group, "cgroup.procs").read_text() == ""
+    except FileNotFoundError:
+        return True
+
+
+def test_groups_of_runs_killed_at_any_moment_are_swept_at_once(root_place, mark):
+    chance = random.Random(11)
+    options = ("-q", "--memory", "64M", "--pids", "20", "--run-id", mark)
+    seen = set()
+    for _ in range(30):
+        with running(root_place, "sleep", "62", options=options, stderr=subprocess.DEVNULL) as process:
+            time.sleep(chance.uniform(0, 0.015))
+            send(process, signal.SIGKILL)
+        seen.update(groups_of(mark))
+    assert seen, "no run was killed while it had a group"
+    wait_until(lambda: all(is_empty(group) for group in groups_of(mark)))
+    root_place.run("true")
     assert not groups_of(mark)
 
 
