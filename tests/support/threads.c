@@ -11,8 +11,8 @@
 #include <warder.h>
 
 #define RUNNERS 8
-#define RUNS	12
-#define NOISE	2
+#define RUNS    12
+#define NOISE   2
 
 static atomic_bool is_over;
 static atomic_int failures;

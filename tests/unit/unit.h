@@ -15,7 +15,7 @@
 
 #include "base/attr.h"
 
-#define TEST(name)	   cmocka_unit_test(name)
+#define TEST(name) cmocka_unit_test(name)
 #define RUN_TESTS(...)                                                                             \
 	const struct CMUnitTest tests[] = { __VA_ARGS__ };                                         \
 	return cmocka_run_group_tests(tests, NULL, NULL)

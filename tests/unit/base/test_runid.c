@@ -25,15 +25,15 @@ static void only_the_small_alphabet_is_valid(void **state)
 		char id[] = { 'a', (char)c, 'b', '\0' };
 		int is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
-		assert_int_equal(runid_is_valid(id), is_letter || (c >= '0' && c <= '9') ||
-							     strchr(".-_", c) != NULL);
+		assert_int_equal(runid_is_valid(id),
+				 is_letter || (c >= '0' && c <= '9') || strchr(".-_", c) != NULL);
 	}
 }
 
 static void ulids_have_the_published_form(void **state)
 {
-	static const unsigned char zeros[10], ones[10] = { 0xff, 0xff, 0xff, 0xff, 0xff,
-							   0xff, 0xff, 0xff, 0xff, 0xff };
+	static const unsigned char zeros[10],
+		ones[10] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 	char id[RUNID_ULID_LEN + 1];
 
 	(void)state;
@@ -49,8 +49,8 @@ static void ulids_have_the_published_form(void **state)
 
 static void later_ids_sort_later(void **state)
 {
-	static const unsigned char zeros[10], ones[10] = { 0xff, 0xff, 0xff, 0xff, 0xff,
-							   0xff, 0xff, 0xff, 0xff, 0xff };
+	static const unsigned char zeros[10],
+		ones[10] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 	char before[RUNID_ULID_LEN + 1], after[RUNID_ULID_LEN + 1];
 
 	(void)state;

@@ -8,7 +8,7 @@ struct row {
 	const char *bytes;
 	size_t len;
 	size_t sequence; /* of utf8_sequence */
-	size_t cut;	 /* of utf8_cut */
+	size_t cut;      /* of utf8_cut */
 };
 
 static const struct row rows[] = {
@@ -25,9 +25,9 @@ static const struct row rows[] = {
 	{ "\xf0\x9f\x98", 3, 0, 0 },
 	{ "\xf4\x8f\xbf\xbf", 4, 4, 4 },
 	{ "\xf4\x90\x80\x80", 4, 0, 4 }, /* above U+10FFFF: not UTF-8, left alone */
-	{ "\xc0\xaf", 2, 0, 2 },	 /* overlong */
-	{ "\xe0\x80\x80", 3, 0, 3 },	 /* overlong */
-	{ "\xed\xa0\x80", 3, 0, 3 },	 /* a surrogate */
+	{ "\xc0\xaf", 2, 0, 2 },         /* overlong */
+	{ "\xe0\x80\x80", 3, 0, 3 },     /* overlong */
+	{ "\xed\xa0\x80", 3, 0, 3 },     /* a surrogate */
 	{ "\x80", 1, 0, 1 },
 	{ "\xff", 1, 0, 1 },
 	{ "ab\xe2\x82", 4, 1, 2 },

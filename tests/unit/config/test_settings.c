@@ -64,7 +64,8 @@ static void bad_lines_are_explained(void **state)
 
 static void values_arrive(void **state)
 {
-	const char *words[] = { "-t10s", "--memory=64M", "-e", "A=b", "--ro", "/a:/b", "--", "-x", NULL };
+	const char *words[] = { "-t10s", "--memory=64M", "-e", "A=b", "--ro",
+				"/a:/b", "--",           "-x", NULL };
 	struct run_config config;
 	struct err err;
 

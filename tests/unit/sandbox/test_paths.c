@@ -7,8 +7,8 @@
 static void clean_paths(void **state)
 {
 	static const char *const clean[] = { "/a", "/a/b", "/.a", "/a..b", "/..." };
-	static const char *const other[] = { "", "/", "a", "/a/", "//a", "/a//b", "/.", "/..",
-					     "/a/.", "/a/../b", "./a", "/a/.." };
+	static const char *const other[] = { "",   "/",   "a",    "/a/",     "//a", "/a//b",
+					     "/.", "/..", "/a/.", "/a/../b", "./a", "/a/.." };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(clean); i++)

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 
 static const char *const named[] = {
-#define ALLOW(name)					     #name,
-#define ALLOW_IF(name, argument, value)			     #name,
-#define REFUSE(name, error, reason)			     #name,
-#define REFUSE_IF(name, error, reason, test)		     #name,
-#define REFUSE_IF2(name, error, reason, test, other)	     #name,
+#define ALLOW(name)                                  #name,
+#define ALLOW_IF(name, argument, value)              #name,
+#define REFUSE(name, error, reason)                  #name,
+#define REFUSE_IF(name, error, reason, test)         #name,
+#define REFUSE_IF2(name, error, reason, test, other) #name,
 #include "sandbox/syscalls.def"
 };
 
@@ -21,7 +21,7 @@ static const char *const allowed[] = {
 #undef REFUSE
 #undef REFUSE_IF
 #undef REFUSE_IF2
-#define ALLOW(name)					     #name,
+#define ALLOW(name) #name,
 #define ALLOW_IF(name, argument, value)
 #define REFUSE(name, error, reason)
 #define REFUSE_IF(name, error, reason, test)
@@ -33,7 +33,7 @@ static const char *const refused[] = {
 #undef ALLOW
 #undef REFUSE
 #define ALLOW(name)
-#define REFUSE(name, error, reason)			     #name,
+#define REFUSE(name, error, reason) #name,
 #include "sandbox/syscalls.def"
 };
 

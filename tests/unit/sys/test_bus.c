@@ -76,9 +76,9 @@ static int call(const unsigned char *answer, size_t len, struct err *err)
 
 /* A refusal to serial 1: type 3, the field REPLY_SERIAL, and a text in the body. */
 static unsigned char error_answer[] = {
-	'l', 3, 0, 1, 8, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, /* head */
-	5, 1, 'u', 0, 1, 0, 0, 0,			    /* answers call 1 */
-	3, 0, 0, 0, 'n', 'o', '!', 0,			    /* "no!" */
+	'l', 3, 0,   1, 8,   0,   0,   0, 9, 0, 0, 0, 8, 0, 0, 0, /* head */
+	5,   1, 'u', 0, 1,   0,   0,   0,                         /* answers call 1 */
+	3,   0, 0,   0, 'n', 'o', '!', 0,                         /* "no!" */
 };
 
 static void an_error_is_reported_in_its_words(void **state)
