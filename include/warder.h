@@ -75,7 +75,7 @@ struct warder_limits {
 
 enum warder_stdio {
 	WARDER_STDIO_CAPTURE, /* into the result; stdin is stdin_fd, or empty when that is -1 */
-	WARDER_STDIO_PASS,    /* the caller's descriptors 0, 1 and 2 */
+	WARDER_STDIO_PASS,    /* relayed to and from the caller's descriptors 0, 1 and 2 */
 	WARDER_STDIO_TTY,     /* a new terminal, relayed to the caller's 0 and 1 */
 };
 

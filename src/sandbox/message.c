@@ -3,6 +3,7 @@
 #include "sandbox/message.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -42,12 +43,18 @@ int message_receive(int socket_fd, struct message *ret_message, int *ret_fd)
 		.msg_controllen = sizeof(control.space),
 	};
 	struct cmsghdr *header;
+	bool was_reset = false;
 	ssize_t n;
 
 	*ret_fd = -1;
 	do {
 		n = recvmsg(socket_fd, &packet, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+		/*
+		 * A peer that ended with our message unread is reported as a reset, once,
+		 * before the last words it sent.
+		 */
+		was_reset = n < 0 && errno == ECONNRESET && !was_reset;
+	} while (was_reset || (n < 0 && errno == EINTR));
 	if (n < 0)
 		return -errno;
 	header = CMSG_FIRSTHDR(&packet);

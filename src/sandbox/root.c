@@ -24,6 +24,9 @@
 /* Always there, and about to be replaced anyway. */
 #define STAGING "/proc"
 
+#define PAGE_BYTES 4096
+#define FILES_MIN  512
+
 /* Stay in the root, where nobody can open them either. */
 #define MASK_FILE ".hidden-file"
 #define MASK_DIR  ".hidden"
@@ -122,14 +125,17 @@ static int open_new(struct step *step, const char *type, const struct mount_opti
 
 static int open_tmpfs(struct step *step, struct err *err)
 {
-	char size[32];
+	char size[32], files[32];
 	const struct mount_option options[] = {
 		{ "size", size },
+		{ "nr_inodes", files },
 		{ "mode", "0755" },
 		{ NULL, NULL },
 	};
 
 	snprintf(size, sizeof(size), "%" PRIu64, step->size_bytes);
+	/* An empty file takes memory, too: as many files as pages, and what the root needs. */
+	snprintf(files, sizeof(files), "%" PRIu64, step->size_bytes / PAGE_BYTES + FILES_MIN);
 	return open_new(step, "tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
 }
 

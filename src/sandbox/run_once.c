@@ -8,10 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -50,8 +53,23 @@ static struct relay *add_relay(struct run *run, int from, int to)
 	return relay;
 }
 
+/*
+ * A pipe can be opened again by its name, /dev/stdout, but only by its owner. In a run
+ * of root's that shall be the agent. Nothing with a place on disk changes hands.
+ */
+static void let_open(const struct plan *plan, int fd)
+{
+	struct statfs fs;
+
+	if (!plan->is_privileged || fstatfs(fd, &fs) < 0 || fs.f_type != PIPEFS_MAGIC)
+		return;
+	if (fchown(fd, plan->map.outside_uid, plan->map.outside_gid) < 0)
+		return; /* it can still be read and written */
+}
+
 static void give_agent(struct run *run, int index, int fd, bool is_owned)
 {
+	let_open(run->plan, fd);
 	run->agent_fds[index] = fd;
 	run->owns_agent_fd[index] = is_owned;
 }
@@ -67,38 +85,24 @@ static int give_pipe(struct run *run, int index)
 	return fds[index == STDIN_FILENO ? 1 : 0];
 }
 
-/*
- * An open directory is a way out of the sandbox's root for whoever holds it, and a
- * terminal is the caller's own: neither is handed on.
- */
-static int check_std_fd(int fd, const char *name, struct err *err)
+static bool is_dev_null(int fd)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) < 0)
-		return err_set(err, errno, "look at %s", name);
-	if (S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode))
-		return err_say(err, EINVAL, "%s is a %s, which the agent must not hold", name,
-			       S_ISDIR(st.st_mode) ? "directory" : "block device");
-	return 0;
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
 }
 
+/*
+ * The agent holds no descriptor of the caller's, except for /dev/null. A terminal could
+ * be typed into, a directory leads out of the root, a pipe can be opened again the other
+ * way round through /proc, and a file's position is shared with whoever else has it.
+ */
 static int set_up_stdin(struct run *run, int fd, struct err *err)
 {
 	struct relay *relay;
 	int r;
 
-	if (fd < 0) {
-		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			return err_set(err, errno, "open /dev/null");
-		give_agent(run, STDIN_FILENO, fd, true);
-		return 0;
-	}
-	r = check_std_fd(fd, "standard input", err);
-	if (r < 0)
-		return r;
-	if (!isatty(fd)) {
+	if (fd >= 0 && is_dev_null(fd)) {
 		give_agent(run, STDIN_FILENO, fd, false);
 		return 0;
 	}
@@ -107,24 +111,19 @@ static int set_up_stdin(struct run *run, int fd, struct err *err)
 		return err_set(err, -r, "create a pipe");
 	relay = add_relay(run, fd, r);
 	relay->closes_to = true;
+	if (fd < 0)
+		relay_end(relay); /* nothing to read */
 	return 0;
 }
 
 static int set_up_output(struct run *run, int index, struct buf *into, struct err *err)
 {
-	bool is_limited = run->plan->limits.output_bytes > 0;
 	struct relay *relay;
 	int r;
 
-	if (!into) {
-		r = check_std_fd(
-			index, index == STDOUT_FILENO ? "standard output" : "standard error", err);
-		if (r < 0)
-			return r;
-		if (!is_limited && !isatty(index)) {
-			give_agent(run, index, index, false);
-			return 0;
-		}
+	if (!into && !run->budget.is_limited && is_dev_null(index)) {
+		give_agent(run, index, index, false);
+		return 0;
 	}
 	r = give_pipe(run, index);
 	if (r < 0)

@@ -38,8 +38,8 @@ WRONG = {
     "DURATION": ["", "x", "-1s", "+1s", " 1s", "1 s", "s", "ms", "1sec", "1S", "1.2345s", "1..5s",
                  ".5s", "5.s", "1h30m", "1:30", "99999999999d", "18446744073709551616",
                  "99999999999999999999999999s", "inf"],
-    "MILLI": ["", "x", "-1", "+1", " 1", "1 ", "1,5", "1.2345", "1.", ".5", "1K", "50%", "nan", "inf",
-              "99999999999999999999", "18446744073709552"],
+    "MILLI": ["", "x", "-1", "+1", " 1", "1 ", "1,5", "1.2345", "1.", ".5", "1K", "50%", "nan",
+              "inf", "99999999999999999999", "18446744073709552"],
 }
 
 
@@ -114,8 +114,8 @@ def test_help_with_a_value_is_refused(user_place):
 
 @pytest.mark.parametrize("option, nearest", [
     ("--timeot", "--timeout"), ("--time-out", "--timeout"), ("--workspce", "--workspace"),
-    ("--jsn", "--json"), ("--memry=1", "--memory"), ("--run-di", "--run-id"), ("--notty", "--no-tty"),
-    ("--Json", "--json"), ("--envs", "--env"),
+    ("--jsn", "--json"), ("--memry=1", "--memory"), ("--run-di", "--run-id"),
+    ("--notty", "--no-tty"), ("--Json", "--json"), ("--envs", "--env"),
 ])
 def test_an_unknown_option_gets_a_suggestion(user_place, option, nearest):
     assert_refused(user_place, (option,), "unknown option", nearest)

@@ -29,7 +29,7 @@ def test_a_deadline_ends_the_run_with_124(place):
     done = place.run("sleep", "60", options=("-q", "--timeout", "200ms"))
     assert done.returncode == 124
     assert_one_line(done.stderr, "deadline", "200 ms")
-    assert 0.2 <= time.monotonic() - start < 2
+    assert 0.2 <= time.monotonic() - start < 20
 
 
 def test_before_the_deadline_nothing_happens(place):
@@ -39,7 +39,7 @@ def test_before_the_deadline_nothing_happens(place):
 
 def test_the_deadline_is_told_with_term_first(place):
     script = "trap 'echo got-term; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
-    done = place.run("sh", "-c", script, options=("-q", "-t", "300ms", "--grace", "20s"))
+    done = place.run("sh", "-c", script, options=("-q", "-t", "1s", "--grace", "20s"))
     assert done.stdout == "ready\ngot-term\n"
     assert done.returncode == 124
 
@@ -47,15 +47,15 @@ def test_the_deadline_is_told_with_term_first(place):
 def test_who_ignores_term_is_killed_after_the_grace_time(place):
     script = "trap 'echo got-term' TERM; echo ready; while :; do sleep 0.02; done"
     start = time.monotonic()
-    done = place.run("sh", "-c", script, options=("-q", "-t", "300ms", "--grace", "300ms"))
-    assert 0.6 <= time.monotonic() - start < 3
+    done = place.run("sh", "-c", script, options=("-q", "-t", "1s", "--grace", "300ms"))
+    assert 1.3 <= time.monotonic() - start < 20
     assert done.stdout == "ready\ngot-term\n"
     assert done.returncode == 124
 
 
 def test_one_that_has_stopped_itself_still_hears_of_the_deadline(place):
     script = "trap 'echo got-term; exit 0' TERM; kill -STOP $$; echo continued"
-    done = place.run("sh", "-c", script, options=("-q", "-t", "300ms", "--grace", "20s"))
+    done = place.run("sh", "-c", script, options=("-q", "-t", "1s", "--grace", "20s"))
     assert done.stdout.startswith("got-term\n")
     assert done.returncode == 124
 
@@ -68,12 +68,10 @@ def test_one_that_stops_itself_for_good_is_killed(place):
 
 @pytest.mark.parametrize("options", [(), ("--output", "1G")], ids=["direct", "relayed"])
 def test_a_reader_that_stalls_does_not_stop_the_clock(place, options):
-    start = time.monotonic()
     limits = ("-q", "-t", "300ms", "--grace", "200ms", *options)
     process = place.popen("cat", "/dev/zero", options=limits, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.wait(timeout=10) == 124
-    assert time.monotonic() - start < 5
+    assert process.wait(timeout=20) == 124
     process.stdout.close()
 
 
@@ -82,7 +80,7 @@ def test_children_that_ignore_everything_end_with_the_deadline(place):
     start = time.monotonic()
     done = place.run("sh", "-c", script, options=("-q", "-t", "200ms", "--grace", "200ms"))
     assert done.returncode == 124
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 def test_a_command_that_ends_well_after_term_has_still_timed_out(place):
@@ -254,9 +252,11 @@ def test_output_written_byte_by_byte_is_cut_between_characters_too(user_place, l
 
 
 def test_output_is_counted_over_both_streams(place):
-    script = "printf 12345; sleep 0.1; printf abcdef >&2; sleep 0.1; printf 67890"
+    script = "printf 12345; printf abcdef >&2; printf 67890"
     result = place.json("sh", "-c", script, options=("--output", "8"))
-    assert (result["stdout"], result["stderr"]) == ("12345", "abc")
+    out, err = result["stdout"], result["stderr"]
+    assert len(out) + len(err) == 8
+    assert "1234567890".startswith(out) and "abcdef".startswith(err)
     assert result["outputTruncated"] is True
 
 
@@ -346,5 +346,5 @@ def test_the_agent_is_in_the_group_and_sees_none_of_its_name(root_place):
 
 def test_the_result_tells_which_limit_was_reached_first(root_place):
     result = root_place.json("sh", "-c", "echo out; sleep 60",
-                             options=("-m", "64M", "-p", "9", "-t", "200ms"))
+                             options=("-m", "64M", "-p", "9", "-t", "1s"))
     assert (result["errorCode"], result["stdout"]) == ("timeout", "out\n")

@@ -157,7 +157,8 @@ def test_a_writable_file_is_writable(place, data):
 
 def test_the_home_directory_may_be_shown_read_only_by_its_name(place):
     place.write("home/file", "mine")
-    done = place.run("sh", "-c", "cat ~/file; echo x >~/new", options=("-q", "--ro", str(place.home)))
+    options = ("-q", "--ro", str(place.home))
+    done = place.run("sh", "-c", "cat ~/file; echo x >~/new", options=options)
     assert done.stdout == "mine"
     assert "Read-only" in done.stderr
 
@@ -214,8 +215,8 @@ def test_a_mount_over_what_exists_in_the_workspace_works(place, data):
     assert tree(place.workspace) == before
 
 
-@pytest.mark.parametrize("dest", ["/workspace/none", "/workspace/none/deeper", "/workspace/sub/none",
-                                  "/usr/none", "/etc/ssl/certs/none"])
+@pytest.mark.parametrize("dest", ["/workspace/none", "/workspace/none/deeper",
+                                  "/workspace/sub/none", "/usr/none", "/etc/ssl/certs/none"])
 @pytest.mark.parametrize("kind", ["directory", "file", "tmpfs"])
 def test_no_place_is_made_in_a_tree_of_the_host(place, data, dest, kind):
     place.own(place.write("workspace/sub/file", "").parent)
@@ -232,7 +233,8 @@ def test_no_place_is_made_in_another_mount(place, data, dest):
     assert_refused(place, options, dest)
 
 
-@pytest.mark.parametrize("dest", ["/workspace/link", "/workspace/link/sub", "/workspace/sub/../link"])
+@pytest.mark.parametrize("dest", ["/workspace/link", "/workspace/link/sub",
+                                  "/workspace/sub/../link"])
 @pytest.mark.parametrize("target", ["sub", "/etc", "/", "../home", "nowhere"])
 def test_a_link_in_the_workspace_leads_no_mount_astray(place, data, dest, target):
     place.write("workspace/sub/sub/file", "")
@@ -248,8 +250,8 @@ def test_a_file_and_a_directory_do_not_cover_each_other(place, data):
 
 # ---- refusals ----
 
-DESTS = ["relative", "./relative", "../up", "/", "//", "//data", "/data//x", "/data/../x", "/data/.",
-         "/./data", "/..", "/proc", "/proc/sys", "/dev", "/dev/null", "/dev/shm", "/sys",
+DESTS = ["relative", "./relative", "../up", "/", "//", "//data", "/data//x", "/data/../x",
+         "/data/.", "/./data", "/..", "/proc", "/proc/sys", "/dev", "/dev/null", "/dev/shm", "/sys",
          "/sys/fs/cgroup"]
 
 

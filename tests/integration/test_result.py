@@ -54,10 +54,11 @@ def run_json(place, *argv, options=(), **kwargs):
 
 
 @pytest.mark.parametrize("script, options, expected", [
-    ("echo out; echo err >&2", (), {"ok": True, "exitCode": 0, "stdout": "out\n", "stderr": "err\n"}),
+    ("echo out; echo err >&2", (),
+     {"ok": True, "exitCode": 0, "stdout": "out\n", "stderr": "err\n"}),
     ("echo out; exit 3", (), {"ok": False, "exitCode": 3, "stdout": "out\n"}),
     ("echo out; kill -9 $$", (), {"ok": False, "exitCode": 137, "signal": 9, "stdout": "out\n"}),
-    ("echo out; sleep 60", ("-t", "200ms"),
+    ("echo out; sleep 60", ("-t", "1s"),
      {"ok": False, "exitCode": 124, "errorCode": "timeout", "stdout": "out\n"}),
     ("printf 12345", ("-o", "3"),
      {"ok": True, "exitCode": 0, "errorCode": "output_truncated", "outputTruncated": True,
@@ -75,7 +76,7 @@ def test_the_result_says_what_happened(place, script, options, expected):
 
 def test_the_duration_is_the_runs(place):
     _, result = run_json(place, "sleep", "0.3")
-    assert 300 <= result["durationMs"] < 2000
+    assert 300 <= result["durationMs"] < 10000
 
 
 @pytest.mark.parametrize("argv, status, words", [
@@ -152,8 +153,8 @@ def test_output_of_any_kind_becomes_text(place, raw, text):
 
 
 # Never UTF-8: surrogates, overlong forms, beyond the last code point, cut sequences.
-BROKEN = [b"\xed\xa0\x80", b"\xc0\x80", b"\xe0\x80\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80",
-          b"\xf0\x9f\x98", b"\x80\x80", b"\xfe\xff"]
+BROKEN = [b"\xed\xa0\x80", b"\xc0\x80", b"\xe0\x80\x80", b"\xf4\x90\x80\x80",
+          b"\xf8\x88\x80\x80\x80", b"\xf0\x9f\x98", b"\x80\x80", b"\xfe\xff"]
 
 
 @pytest.mark.parametrize("raw", BROKEN, ids=lambda raw: raw.hex())

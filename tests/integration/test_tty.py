@@ -147,7 +147,8 @@ def test_job_control_works_in_an_interactive_shell(place, terminal):
     start(terminal, place, "bash", "--norc", "-i", options=options, env={"TERM": "dumb"})
     banner = terminal.wait_for("ready> ")
     assert "no job control" not in banner
-    terminal.type("sh -c 'echo up; exec sleep 100'\r")
+    job = "trap 'echo continued' CONT; echo up; while :; do sleep 0.05; done"
+    terminal.type(f'sh -c "{job}"\r')
     terminal.wait_for("up\r\n")
     terminal.type("\x1a")
     terminal.wait_for("Stopped")
@@ -155,7 +156,7 @@ def test_job_control_works_in_an_interactive_shell(place, terminal):
     terminal.type("jobs\r")
     assert "Stopped" in terminal.wait_for("ready> ")
     terminal.type("fg\r")
-    terminal.wait_for("exec sleep 100'\r\n")
+    terminal.wait_for("continued\r\n")  # by now the terminal is the job's
     terminal.type("\x03")
     terminal.wait_for("ready> ")
     terminal.type("echo $?; jobs\r")

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""Asks for core dumps, which the host may pipe to a program outside."""
+import errno
+import resource
+
+from lib import main
+
+INVARIANT = "INV-SECRETS-HOST-ONLY"
+LAYER = "RLIMIT_CORE of 1"
+CONTROL = "host"
+EXPECT = "refused: EPERM"
+
+
+def attempt():
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
+    except ValueError as error:
+        raise OSError(errno.EPERM, str(error)) from error
+    return "core dumps of 1 MiB"
+
+
+main(attempt)
