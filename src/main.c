@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of subcommands. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/attr.h"
+#include "base/err.h"
 #include "cmd/cmd.h"
 #include "sys/fd.h"
 #include "warder.h"
@@ -65,10 +67,12 @@ int main(int argc, char **argv)
 	}
 	command = command_find(argv[1]);
 	if (!command) {
-		fprintf(stderr,
-			"warder: unknown command '%.60s'; 'warder help' lists them, "
-			"'warder run -- %.60s' runs a program\n",
-			argv[1], argv[1]);
+		struct err err;
+
+		err_say(&err, EINVAL, "unknown command '%.60s'", argv[1]);
+		err_hint(&err, "'warder help' lists them");
+		err_hint(&err, "'warder run -- %.60s' runs a program", argv[1]);
+		fprintf(stderr, "warder: %s\n", err.text);
 		return WARDER_EXIT_FAILED;
 	}
 	return command->run(argc - 1, argv + 1);

@@ -173,7 +173,7 @@ static int try_cgroup(const char *backend, struct err *err)
 	char name[32];
 	int r;
 
-	snprintf(name, sizeof(name), "doctor.%d.%d", (int)getpid(), count++);
+	snprintf(name, sizeof(name), "doctor.%d.%d", count++, (int)getpid());
 	r = cgroup_open(&group, backend, name, &limits, err);
 	cgroup_close(&group);
 	return r;
@@ -360,7 +360,11 @@ int cmd_doctor(int argc, char **argv)
 		return 0;
 	}
 	if (argc > 2 || (*option && strcmp(option, "--json") != 0)) {
-		fprintf(stderr, "warder: doctor takes only --json, not '%.60s'\n", option);
+		struct err err;
+
+		err_say(&err, EINVAL, "doctor takes only --json, not '%.60s'",
+			argc > 2 ? argv[2] : option);
+		fprintf(stderr, "warder: %s\n", err.text);
 		return WARDER_EXIT_FAILED;
 	}
 	works = *option ? examine_as_json() : examine(NULL);

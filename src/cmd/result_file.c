@@ -5,16 +5,40 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <linux/magic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "sys/fd.h"
+
+static bool is_proc(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+/* Whether files can be made in a directory; the one that finds out has no name. */
+static int try_create(int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		return 0;
+	/* Not every file system knows such files. */
+	if ((errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT) && !is_proc(dir_fd))
+		return faccessat(dir_fd, ".", W_OK, AT_EACCESS) < 0 ? -errno : 0;
+	return -errno;
+}
 
 static int open_dir(struct result_file *file, const char *path, struct err *err)
 {
 	char copy[4096];
 	struct stat st;
+	int r;
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
 		return err_say(err, ENAMETOOLONG, "--result: the path is too long");
@@ -24,11 +48,12 @@ static int open_dir(struct result_file *file, const char *path, struct err *err)
 	file->name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	if (!*file->name)
 		return err_say(err, EISDIR, "--result: '%.200s' names a directory", path);
-	if (faccessat(file->dir_fd, ".", W_OK, AT_EACCESS) < 0)
-		return err_set(err, errno, "--result: create files beside '%.200s'", path);
+	if (fstatat(file->dir_fd, file->name, &st, 0) < 0 && errno != ENOENT)
+		return err_set(err, errno, "--result: '%.200s'", path);
 	if (fstatat(file->dir_fd, file->name, &st, 0) == 0 && S_ISDIR(st.st_mode))
 		return err_say(err, EISDIR, "--result: '%.200s' is a directory", path);
-	return 0;
+	r = try_create(file->dir_fd);
+	return r < 0 ? err_set(err, -r, "--result: create a file at '%.200s'", path) : 0;
 }
 
 int result_file_open(struct result_file *file, const char *path, struct err *err)

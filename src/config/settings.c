@@ -127,7 +127,7 @@ static int read_mount(struct run_config *config, const struct setting *setting, 
 	if (config->mount_count == MOUNTS_MAX)
 		return err_say(err, E2BIG, "--%s: more than %d mounts", setting->option,
 			       MOUNTS_MAX);
-	if (!*first || (second && !*second))
+	if (!*first || (second && (!*second || strchr(second, ':'))))
 		return err_say(err, EINVAL, "--%s: '%.100s' is not %s", setting->option, text,
 			       setting->argument);
 	if (mount.mode != WARDER_MOUNT_TMPFS) {
@@ -265,7 +265,7 @@ static size_t distance(const char *a, size_t a_len, const char *b)
 
 static int say_unknown(const char *word, struct err *err)
 {
-	size_t len = strcspn(word, "="), best = 4; /* farther away is no likeness */
+	size_t len = strcspn(word, "="), best = len / 3 + 1; /* farther away is no likeness */
 	const char *nearest = NULL;
 
 	err_say(err, EINVAL, "unknown option '%.*s'", (int)(len > 60 ? 60 : len), word);

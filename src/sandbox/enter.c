@@ -30,6 +30,7 @@
 #include "sys/mount.h"
 #include "sys/netns.h"
 #include "sys/pty.h"
+#include "sys/rlimit.h"
 #include "sys/seccomp.h"
 #include "syscalls_filter.h"
 
@@ -180,7 +181,8 @@ static int open_terminal(struct entry *entry, struct err *err)
 	if (slave_fd < 0)
 		return err_set(err, -slave_fd, "open the agent's end of the terminal");
 	for (int i = 0; i < 3; i++)
-		entry->std_fds[i] = slave_fd;
+		if (entry->std_fds[i] < 0)
+			entry->std_fds[i] = slave_fd;
 	r = message_send(entry->control_fd, &message, master_fd);
 	return r < 0 ? err_set(err, -r, "hand over the terminal") : 0;
 }
@@ -197,28 +199,19 @@ static int enter_cgroup(struct entry *entry, struct err *err)
 	return 0;
 }
 
-static int set_limit(int resource, uint64_t value, const char *what, struct err *err)
-{
-	struct rlimit limit = { .rlim_cur = value, .rlim_max = value };
-
-	if (setrlimit(resource, &limit) < 0)
-		return err_set(err, errno, "limit %s to %lu", what, (unsigned long)value);
-	return 0;
-}
-
 static int set_limits(struct entry *entry, struct err *err)
 {
-	const struct warder_limits *limits = &entry->plan->limits;
 	/* Counted per user namespace, and we are one of those counted. */
-	int r = set_limit(RLIMIT_NPROC, limits->pids + 1, "processes", err);
+	int r = rlimit_lower(RLIMIT_NPROC, entry->plan->limits.pids + 1);
 
-	if (r == 0 && limits->files)
-		r = set_limit(RLIMIT_NOFILE, limits->files, "open files", err);
+	if (r < 0)
+		return err_set(err, -r, "limit the number of processes");
 	/*
 	 * No core dumps. The value 1 and not 0: it also stops a dump that the host's
 	 * core_pattern would pipe to a program outside.
 	 */
-	return r < 0 ? r : set_limit(RLIMIT_CORE, 1, "core dumps", err);
+	r = rlimit_lower(RLIMIT_CORE, 1);
+	return r < 0 ? err_set(err, -r, "forbid core dumps") : 0;
 }
 
 static int drop_privileges(struct entry *entry, struct err *err)

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,6 +25,7 @@
 #include "sandbox/message.h"
 #include "sys/fd.h"
 #include "sys/pty.h"
+#include "sys/rlimit.h"
 
 /* The agent's process, up to the exec. */
 
@@ -80,6 +82,9 @@ static void run_agent(struct entry *entry)
 				 : 0;
 	if (r == 0)
 		r = place_std_fds(entry);
+	/* Here and not earlier: on the way we have more files open than the agent may. */
+	if (r == 0 && entry->plan->limits.files)
+		r = rlimit_lower(RLIMIT_NOFILE, entry->plan->limits.files);
 	if (r < 0) {
 		err_set(&message.err, -r, "prepare the agent's descriptors");
 	} else {

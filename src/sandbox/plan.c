@@ -323,14 +323,26 @@ static int add_bind(struct plan *plan, const char *what, const char *source, con
 	return 0;
 }
 
+/* A path without the slashes at its end. */
+static const char *without_slash(struct plan *plan, const char *path)
+{
+	size_t len = strlen(path);
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	return arena_printf(&plan->arena, "%.*s", (int)len, path);
+}
+
 static int add_mount(struct plan *plan, const struct warder_mount *mount, struct err *err)
 {
-	const char *dest = mount->dest ? mount->dest : mount->source;
+	const char *dest = mount->dest;
 	bool is_ours;
 	int r;
 
-	if (!dest)
+	if (!dest && !mount->source)
 		return err_say(err, EINVAL, "a mount has neither source nor destination");
+	if (!dest)
+		dest = without_slash(plan, mount->source);
 	r = check_dest(dest, err);
 	if (r < 0)
 		return r;

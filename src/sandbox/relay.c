@@ -3,10 +3,34 @@
 #include "sandbox/relay.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "base/utf8.h"
 
 #define END_OF_TEXT 4 /* Control-D */
+
+/*
+ * A pipe takes this much whenever it polls writable; more would block where the
+ * descriptor could not be made non-blocking.
+ */
+#define WRITE_MAX ((size_t)4096)
+
+int relay_open_output(int fd)
+{
+	char path[64];
+	struct stat st;
+	int again = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+		again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (again < 0)
+		again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return again < 0 ? -errno : again;
+}
 
 struct pollfd relay_want(const struct relay *relay)
 {
@@ -15,8 +39,25 @@ struct pollfd relay_want(const struct relay *relay)
 	return (struct pollfd){ .fd = relay->from, .events = POLLIN };
 }
 
+/*
+ * A file has a position, which its other users share: it goes back by what was read from
+ * it but not by the agent. What came from a pipe cannot be given back.
+ */
+static void give_back(const struct relay *relay)
+{
+	int unread = 0;
+
+	if (relay->from < 0 || relay->to < 0 || ioctl(relay->to, FIONREAD, &unread) < 0)
+		return;
+	unread += (int)(relay->end - relay->start);
+	if (unread > 0 && lseek(relay->from, -(off_t)unread, SEEK_CUR) < 0)
+		return; /* not a file */
+}
+
 void relay_end(struct relay *relay)
 {
+	if (relay->gives_back)
+		give_back(relay);
 	if (relay->owns_from)
 		close_fd(&relay->from);
 	relay->from = -1;
@@ -52,9 +93,10 @@ static void take_in(struct relay *relay)
 		return;
 	if (n == 0 && relay->sends_eof) {
 		relay->sends_eof = false;
-		relay->chunk[0] = END_OF_TEXT;
+		/* In the middle of a line, the first only ends the line. */
+		memset(relay->chunk, END_OF_TEXT, 2);
 		relay->start = 0;
-		relay->end = 1;
+		relay->end = relay->is_mid_line ? 2 : 1;
 		return;
 	}
 	if (n <= 0) { /* a terminal whose other side is closed says EIO */
@@ -66,6 +108,7 @@ static void take_in(struct relay *relay)
 		buf_add(relay->into, relay->chunk, allowed);
 		return;
 	}
+	relay->is_mid_line = relay->chunk[n - 1] != '\n';
 	relay->start = 0;
 	relay->end = allowed;
 }
@@ -74,7 +117,7 @@ static void give_out(struct relay *relay)
 {
 	size_t len = relay->end - relay->start;
 	ssize_t n = write(relay->to, relay->chunk + relay->start,
-			  len < RELAY_WRITE_MAX ? len : RELAY_WRITE_MAX);
+			  len < WRITE_MAX ? len : WRITE_MAX);
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;

@@ -11,12 +11,6 @@
 
 #define RELAY_CHUNK ((size_t)64 * 1024)
 
-/*
- * A pipe takes this much without blocking whenever it polls writable, so that the
- * caller's descriptors need not be made non-blocking.
- */
-#define RELAY_WRITE_MAX ((size_t)4096)
-
 /* The bytes of output that may still be passed on; shared by the relays of a run. */
 struct budget {
 	bool is_limited;
@@ -32,10 +26,19 @@ struct relay {
 	bool owns_from;
 	bool closes_to;   /* `to` is ours, and its reader is to see the end */
 	bool sends_eof;   /* `to` is a terminal: its end-of-file character follows the last byte */
+	bool is_mid_line; /* the last byte was not the end of a line */
+	bool gives_back;  /* `from` may be a file whose position others share */
 	bool must_finish; /* the run is not over while this one has not ended */
 	char chunk[RELAY_CHUNK];
 	size_t start, end; /* read but not yet written */
 };
+
+/*
+ * A descriptor for the same pipe or terminal as `fd`, on which writing does not block
+ * and which leaves `fd` as it is. What cannot be opened again is duplicated. The caller
+ * owns it; -errno on failure.
+ */
+int relay_open_output(int fd) must_check;
 
 /* What to poll for; fd is -1 when there is nothing. */
 struct pollfd relay_want(const struct relay *relay);

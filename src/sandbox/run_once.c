@@ -100,19 +100,39 @@ static bool is_dev_null(int fd)
 static int set_up_stdin(struct run *run, int fd, struct err *err)
 {
 	struct relay *relay;
+	struct stat st;
 	int r;
 
 	if (fd >= 0 && is_dev_null(fd)) {
 		give_agent(run, STDIN_FILENO, fd, false);
 		return 0;
 	}
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+		return err_say(err, EISDIR, "standard input is a directory");
 	r = give_pipe(run, STDIN_FILENO);
 	if (r < 0)
 		return err_set(err, -r, "create a pipe");
 	relay = add_relay(run, fd, r);
 	relay->closes_to = true;
+	relay->gives_back = true;
 	if (fd < 0)
 		relay_end(relay); /* nothing to read */
+	return 0;
+}
+
+static void watch_output(struct run *run, struct relay *relay)
+{
+	relay->must_finish = true;
+	relay->budget = &run->budget;
+}
+
+/* Leads a relay to one of the caller's descriptors. */
+static int open_output(struct relay *relay, int fd, struct err *err)
+{
+	relay->to = relay_open_output(fd);
+	if (relay->to < 0)
+		return err_set(err, -relay->to, "prepare the output");
+	relay->closes_to = true;
 	return 0;
 }
 
@@ -128,12 +148,11 @@ static int set_up_output(struct run *run, int index, struct buf *into, struct er
 	r = give_pipe(run, index);
 	if (r < 0)
 		return err_set(err, -r, "create a pipe");
-	relay = add_relay(run, r, into ? -1 : index);
+	relay = add_relay(run, r, -1);
 	relay->owns_from = true;
-	relay->must_finish = true;
 	relay->into = into;
-	relay->budget = &run->budget;
-	return 0;
+	watch_output(run, relay);
+	return into ? 0 : open_output(relay, index, err);
 }
 
 static int set_up_terminal(struct run *run, struct err *err)
@@ -144,11 +163,14 @@ static int set_up_terminal(struct run *run, struct err *err)
 	/* Both wait for the master, which the sandbox sends when it has made it. */
 	input = add_relay(run, -1, -1);
 	input->sends_eof = true;
-	output = add_relay(run, -1, STDOUT_FILENO);
-	output->must_finish = true;
-	output->budget = &run->budget;
-	if (!isatty(STDIN_FILENO))
-		return 0;
+	output = add_relay(run, -1, -1);
+	watch_output(run, output);
+	r = open_output(output, STDOUT_FILENO, err);
+	/* At a terminal, errors that were redirected away from it stay so. */
+	if (r == 0 && isatty(STDOUT_FILENO) && !isatty(STDERR_FILENO))
+		r = set_up_output(run, STDERR_FILENO, NULL, err);
+	if (r < 0 || !isatty(STDIN_FILENO))
+		return r;
 	run->supervision.tty_fd = STDIN_FILENO;
 	r = pty_set_raw(STDIN_FILENO, &run->saved_mode);
 	if (r < 0)

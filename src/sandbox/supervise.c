@@ -17,6 +17,7 @@
 #include "sandbox/supervise.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -29,6 +30,10 @@
 /* Sweeping waits until the sandbox is being built on the other processor. */
 #define SWEEP_AFTER_MS 1
 
+/* How often, and for how long, a notice of missing memory is followed up. */
+#define OOM_CHECK_MS 5
+#define OOM_CHECKS   200
+
 enum phase {
 	PHASE_RUNNING,
 	PHASE_TERMINATED, /* SIGTERM was sent; the grace time runs */
@@ -40,6 +45,7 @@ struct watch {
 	struct supervision *run;
 	enum phase phase;
 	uint64_t next_ms; /* when the phase ends by itself; 0: never */
+	int oom_checks;   /* how often to look yet whether the kernel has killed */
 	bool has_swept;   /* groups of runs whose supervisors were killed */
 };
 
@@ -104,6 +110,7 @@ static void on_message(struct supervision *run)
 		if (fd < 0 || run->master_fd >= 0)
 			break;
 		run->master_fd = take_fd(&fd);
+		fcntl(run->master_fd, F_SETFL, O_RDWR | O_NONBLOCK);
 		pty_copy_size(run->tty_fd, run->master_fd);
 		/* The two directions were waiting for this end. */
 		run->relays[0].to = run->master_fd;
@@ -158,17 +165,26 @@ static void on_signal(struct supervision *run)
 	}
 }
 
-/* v1 kills one process; a run is killed as a whole, as v2 does by itself. */
-static void on_oom(struct watch *watch)
+/*
+ * v1 kills one process; a run is killed as a whole, as v2 does by itself. The notice comes
+ * while the kernel still looks for a victim, so the count is looked at until it tells.
+ */
+static void check_oom(struct watch *watch)
 {
 	struct cgroup_usage usage;
-	uint64_t count;
 
-	if (read(watch->run->cgroup->oom_fd, &count, sizeof(count)) < 0)
-		return;
+	watch->oom_checks--; /* down to 0: memory was found after all */
 	watch->run->cgroup->backend->measure(watch->run->cgroup, &usage);
 	if (usage.oom_kills > 0)
 		kill_all(watch);
+}
+
+static void on_oom(struct watch *watch)
+{
+	uint64_t count;
+
+	if (read(watch->run->cgroup->oom_fd, &count, sizeof(count)) > 0)
+		watch->oom_checks = OOM_CHECKS;
 }
 
 static void on_init_gone(struct watch *watch)
@@ -212,6 +228,8 @@ static int poll_timeout(const struct watch *watch, uint64_t now_ms)
 
 	if (!watch->has_swept)
 		return SWEEP_AFTER_MS;
+	if (watch->oom_checks > 0 && watch->phase < PHASE_KILLED)
+		return OOM_CHECK_MS;
 	if (!watch->next_ms)
 		return -1;
 	left_ms = watch->next_ms > now_ms ? watch->next_ms - now_ms : 0;
@@ -262,8 +280,12 @@ void supervise(struct supervision *run)
 			dispatch(&watch, fds);
 		else if (!watch.has_swept)
 			sweep(&watch);
+		if (watch.oom_checks > 0 && watch.phase < PHASE_KILLED)
+			check_oom(&watch);
 		now_ms = clock_now_ms();
 		if (watch.next_ms && now_ms >= watch.next_ms)
 			on_deadline(&watch, now_ms);
 	}
+	if (!watch.has_swept)
+		sweep(&watch);
 }

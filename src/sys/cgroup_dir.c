@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,7 +15,8 @@
 
 #include "sys/fd.h"
 
-#define MAKE_TRIES   16
+#define MAKE_TRIES   100
+#define MAKE_PAUSE   100000 /* ns */
 #define REMOVE_TRIES 200
 #define REMOVE_PAUSE 1000000 /* ns */
 
@@ -38,6 +41,8 @@ int cgroup_dir_make(int parent_fd, const char *name)
 	int fd = -EAGAIN;
 
 	for (int i = 0; i < MAKE_TRIES && fd == -EAGAIN; i++) {
+		if (i > 0)
+			nanosleep(&(struct timespec){ .tv_nsec = MAKE_PAUSE }, NULL);
 		if (mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST)
 			return -errno;
 		fd = open_locked(parent_fd, name);
@@ -55,6 +60,18 @@ void cgroup_dir_remove(int parent_fd, const char *name)
 	}
 }
 
+/*
+ * A name ends with its maker's pid. Only a hint, which spares those at work a visit: the
+ * pid may be another's by now, or of another namespace; the lock is what counts.
+ */
+static bool is_makers_alive(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	long pid = dot ? strtol(dot + 1, NULL, 10) : 0;
+
+	return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+}
+
 void cgroup_dir_sweep(int parent_fd)
 {
 	int fd = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -68,7 +85,8 @@ void cgroup_dir_sweep(int parent_fd)
 	while ((entry = readdir(dir))) {
 		_cleanup_close_ int lock_fd = -1;
 
-		if (strncmp(entry->d_name, CGROUP_PREFIX, strlen(CGROUP_PREFIX)) != 0)
+		if (strncmp(entry->d_name, CGROUP_PREFIX, strlen(CGROUP_PREFIX)) != 0 ||
+		    is_makers_alive(entry->d_name))
 			continue;
 		lock_fd = open_locked(parent_fd, entry->d_name);
 		if (lock_fd >= 0)

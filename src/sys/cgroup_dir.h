@@ -10,7 +10,7 @@
 
 #define CGROUP_PREFIX "warder-"
 
-/* Makes and locks `name` below `parent_fd`; the caller owns the descriptor. */
+/* Makes and locks `name`, which ends with ".PID"; the caller owns the descriptor. */
 int cgroup_dir_make(int parent_fd, const char *name) must_check;
 
 /* Removes it, waiting a moment for the last process to be gone from it. */

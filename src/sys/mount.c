@@ -59,7 +59,12 @@ static int set_attributes(int fd, const char *path, const struct mount_attr *att
 
 int mount_restrict(int fd, uint64_t attributes, bool recursive)
 {
-	return set_attributes(fd, "", &(struct mount_attr){ .attr_set = attributes }, recursive);
+	struct mount_attr attr = {
+		.attr_set = attributes,
+		.propagation = PROPAGATION_PRIVATE,
+	};
+
+	return set_attributes(fd, "", &attr, recursive);
 }
 
 int mount_idmap(int fd, int userns_fd)

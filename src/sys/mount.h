@@ -21,7 +21,10 @@ int mount_clone(int dir_fd, const char *path) must_check;
 /* A new file system, not attached anywhere; the caller owns it. */
 int mount_new(const char *type, const struct mount_option *options, uint64_t attributes) must_check;
 
-/* Adds MOUNT_ATTR_* to the mount at `fd`, and to those below it when `recursive`. */
+/*
+ * Adds MOUNT_ATTR_* to the mount at `fd`, and to those below it when `recursive`, and cuts
+ * them off from the mounts they are copies of.
+ */
 int mount_restrict(int fd, uint64_t attributes, bool recursive) must_check;
 
 /* Shows the files of an unattached tree under the ids of `userns_fd`. */

@@ -53,6 +53,7 @@ int userns_write_map(pid_t pid, const struct userns_map *map, int deny_groups)
 
 int userns_open_mapped(const struct userns_map *map)
 {
+	pid_t parent = getpid();
 	char path[64];
 	int fd, r;
 	/* Runs nothing: it only holds the namespace until a descriptor does. */
@@ -62,8 +63,10 @@ int userns_open_mapped(const struct userns_map *map)
 		return -errno;
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
+		syscall(SYS_close_range, 0, ~0U, 0);
+		while (getppid() == parent) /* it may have died before it was asked about */
 			pause();
+		_exit(0);
 	}
 	r = userns_write_map((pid_t)pid, map, 0);
 	snprintf(path, sizeof(path), "/proc/%ld/ns/user", pid);

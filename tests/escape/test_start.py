@@ -13,7 +13,7 @@ def test_a_directory_is_never_handed_on(place, number, name, flags):
     fd = os.open(place.home, flags)
     try:
         assert place.host(show, **{name: fd}).returncode == 7
-        assert place.run(*show, **{name: fd}).returncode == 0
+        assert place.run(*show, **{name: fd}).returncode == (125 if name == "stdin" else 0)
     finally:
         os.close(fd)
 

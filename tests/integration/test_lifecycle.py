@@ -198,7 +198,7 @@ def test_groups_of_runs_killed_at_any_moment_are_swept_at_once(root_place, mark)
     options = ("-q", "--memory", "64M", "--pids", "20", "--run-id", mark)
     seen = set()
     for _ in range(30):
-        with running(root_place, "sleep", "62", options=options, stderr=subprocess.DEVNULL) as process:
+        with running(root_place, "sleep", "62", options=options) as process:
             time.sleep(chance.uniform(0, 0.015))
             send(process, signal.SIGKILL)
         seen.update(groups_of(mark))
@@ -237,7 +237,8 @@ def test_the_group_of_a_run_that_goes_on_is_not_swept(root_place, mark):
     (("sleep", "62"), ("-t", "100ms")),
     (("true",), ("--ro", "/usr:/workspace/missing")),
     (("true",), ("--workspace", "/missing")),
-], ids=["success", "failure", "not found", "signal", "timeout", "refused inside", "refused outside"])
+], ids=["success", "failure", "not found", "signal", "timeout", "refused inside",
+        "refused outside"])
 @pytest.mark.parametrize("limits", [(), ("--memory", "64M", "--pids", "20", "--cpu", "1")],
                          ids=["plain", "limited"])
 def test_nothing_is_left_after_any_ending(root_place, mark, argv, options, limits):
@@ -309,7 +310,8 @@ def test_two_hundred_runs_at_once_leave_nothing(place, mark):
     assert not pids_of(mark)
     assert not groups_of(mark)
     assert_nothing_new(before)
-    assert sorted(os.listdir(place.workspace)) == sorted(f"file.{mark}-{i}" for i in range(3, 200, 4))
+    expected = [f"file.{mark}-{i}" for i in range(3, 200, 4)]
+    assert sorted(os.listdir(place.workspace)) == sorted(expected)
 
 
 # ---- odd callers ----
@@ -348,7 +350,7 @@ def test_a_callers_own_hard_limits_do_no_harm(place, limits):
 
 
 def test_a_callers_own_hard_limit_of_processes_still_holds(place):
-    script = "import os, signal, sys\ntry:\n  for i in range(60):\n    os.fork() or signal.pause()\n" \
+    script = "import os, signal\ntry:\n  for i in range(60): os.fork() or signal.pause()\n" \
              "except OSError as e: print(e.errno)"
     done = place.run(PYTHON, "-c", script, preexec_fn=limited(NPROC=(40, 40)))
     assert done.stdout == "11\n", done
@@ -373,7 +375,8 @@ def test_a_caller_that_blocks_every_signal_does_no_harm(place):
             "signal.valid_signals()); os.execv(sys.argv[1], sys.argv[1:])"
     script = "trap 'exit 9' TERM; touch ready; while :; do sleep 0.02; done"
     run = [place.binary, "run", "-q", "-t", "20s", "--", "sh", "-c", script]
-    with subprocess.Popen(place.command([PYTHON, "-c", block, *run]), cwd=place.workspace) as process:
+    line = place.command([PYTHON, "-c", block, *run])
+    with subprocess.Popen(line, cwd=place.workspace) as process:
         wait_for_file(place.workspace / "ready")
         send(process, signal.SIGTERM)
         assert process.wait(timeout=25) == 9

@@ -95,7 +95,7 @@ def running(place, *argv, options=("-q",), **kwargs):
     finally:
         if process.poll() is None:
             send(process, signal.SIGKILL)
-        process.communicate()
+        process.communicate(timeout=20)  # whoever is left behind may hold the pipes
 
 
 def assert_says(process, line):

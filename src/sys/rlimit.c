@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* Resource limits. */
+#include "sys/rlimit.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+int rlimit_lower(int resource, uint64_t value)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) < 0)
+		return -errno;
+	if (limit.rlim_max > value)
+		limit.rlim_max = value;
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(resource, &limit) < 0 ? -errno : 0;
+}
