@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -66,10 +65,13 @@ static int take_ids(struct entry *entry, struct err *err)
 	r = wait_for(entry, MESSAGE_MAPPED, err);
 	if (r < 0)
 		return r;
-	/* Root's groups go, and root's id with them; the capabilities in here stay for now. */
-	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
-	    setresgid(map->inside_gid, map->inside_gid, map->inside_gid) < 0 ||
-	    setresuid(map->inside_uid, map->inside_uid, map->inside_uid) < 0)
+	/*
+	 * Root's groups go, and root's id with them; the capabilities in here stay for now.
+	 * By system call: libc would tell the caller's other threads, which are not here.
+	 */
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || syscall(SYS_setgroups, 0, NULL) < 0 ||
+	    syscall(SYS_setresgid, map->inside_gid, map->inside_gid, map->inside_gid) < 0 ||
+	    syscall(SYS_setresuid, map->inside_uid, map->inside_uid, map->inside_uid) < 0)
 		return err_set(err, errno, "become the agent's user");
 	return 0;
 }

@@ -18,18 +18,30 @@
  */
 #define WRITE_MAX ((size_t)4096)
 
-int relay_open_output(int fd)
+int relay_open_output(struct relay *relay, int fd)
 {
+	bool is_terminal = isatty(fd) == 1;
 	char path[64];
 	struct stat st;
-	int again = -1;
+	int flags;
 
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	relay->closes_to = true;
+	/* Opened again, it has flags of its own. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
-		again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (again < 0)
-		again = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	return again < 0 ? -errno : again;
+	if (S_ISFIFO(st.st_mode) || is_terminal)
+		relay->to = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (relay->to >= 0)
+		return 0;
+	relay->to = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (relay->to < 0)
+		return -errno;
+	/* Another user's terminal, as after su: there is no other way not to block on it. */
+	flags = fcntl(fd, F_GETFL);
+	if (is_terminal && flags >= 0 && !(flags & O_NONBLOCK))
+		relay->was_blocking = fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+	return 0;
 }
 
 struct pollfd relay_want(const struct relay *relay)
@@ -61,6 +73,8 @@ void relay_end(struct relay *relay)
 	if (relay->owns_from)
 		close_fd(&relay->from);
 	relay->from = -1;
+	if (relay->was_blocking && relay->to >= 0)
+		fcntl(relay->to, F_SETFL, fcntl(relay->to, F_GETFL) & ~O_NONBLOCK);
 	if (relay->closes_to)
 		close_fd(&relay->to);
 	relay->start = relay->end = 0;

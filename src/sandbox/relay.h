@@ -24,21 +24,21 @@ struct relay {
 	struct buf *into;
 	struct budget *budget; /* NULL: none */
 	bool owns_from;
-	bool closes_to;   /* `to` is ours, and its reader is to see the end */
-	bool sends_eof;   /* `to` is a terminal: its end-of-file character follows the last byte */
-	bool is_mid_line; /* the last byte was not the end of a line */
-	bool gives_back;  /* `from` may be a file whose position others share */
-	bool must_finish; /* the run is not over while this one has not ended */
+	bool closes_to;    /* `to` is ours, and its reader is to see the end */
+	bool sends_eof;    /* `to` is a terminal: its end-of-file character follows the last byte */
+	bool was_blocking; /* `to` shares its flags with the caller, and gets them back */
+	bool is_mid_line;  /* the last byte was not the end of a line */
+	bool gives_back;   /* `from` may be a file whose position others share */
+	bool must_finish;  /* the run is not over while this one has not ended */
 	char chunk[RELAY_CHUNK];
 	size_t start, end; /* read but not yet written */
 };
 
 /*
- * A descriptor for the same pipe or terminal as `fd`, on which writing does not block
- * and which leaves `fd` as it is. What cannot be opened again is duplicated. The caller
- * owns it; -errno on failure.
+ * Leads the relay to the same pipe, terminal or file as `fd`, which stays open, so that
+ * writing a chunk to it does not block us. 0 or -errno.
  */
-int relay_open_output(int fd) must_check;
+int relay_open_output(struct relay *relay, int fd) must_check;
 
 /* What to poll for; fd is -1 when there is nothing. */
 struct pollfd relay_want(const struct relay *relay);

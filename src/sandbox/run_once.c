@@ -126,14 +126,11 @@ static void watch_output(struct run *run, struct relay *relay)
 	relay->budget = &run->budget;
 }
 
-/* Leads a relay to one of the caller's descriptors. */
 static int open_output(struct relay *relay, int fd, struct err *err)
 {
-	relay->to = relay_open_output(fd);
-	if (relay->to < 0)
-		return err_set(err, -relay->to, "prepare the output");
-	relay->closes_to = true;
-	return 0;
+	int r = relay_open_output(relay, fd);
+
+	return r < 0 ? err_set(err, -r, "prepare the output") : 0;
 }
 
 static int set_up_output(struct run *run, int index, struct buf *into, struct err *err)
