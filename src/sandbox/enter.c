@@ -195,6 +195,9 @@ static int enter_cgroup(struct entry *entry, struct err *err)
 
 	if (r < 0)
 		return r;
+	r = cgroup_join(entry->cgroup);
+	if (r < 0)
+		return err_set(err, -r, "join the control group");
 	/* Only now: the namespace's root is the group one is in when it is made. */
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return err_set(err, errno, "make a cgroup namespace");
@@ -345,7 +348,7 @@ static const struct stage stages[] = {
 	{ "set up the network", set_up_network },
 	/* On the devpts of the new root. */
 	{ "open the terminal", open_terminal },
-	/* As late as can be: the supervisor attaches us while we mount. */
+	/* As late as can be: systemd may attach us while we mount. */
 	{ "enter the control group", enter_cgroup },
 	{ "set the limits", set_limits },
 	/* The last stage that needed a capability is behind us. */

@@ -6,9 +6,11 @@
 #include <limits.h>
 
 #include "sandbox/plan.h"
+#include "sys/cgroup.h"
 
 struct entry {
 	struct plan *plan;
+	const struct cgroup *cgroup;
 	int control_fd;         /* to the supervisor */
 	int std_fds[3];         /* the agent's 0, 1 and 2; -1: its terminal */
 	mode_t umask;           /* the caller's */

@@ -25,11 +25,13 @@ static int say_clone_failed(int error, struct err *err)
 	return -error;
 }
 
-static void run_child(struct plan *plan, int control_fd, const int std_fds[3]) does_not_return;
+static void run_child(struct plan *plan, const struct cgroup *cgroup, int control_fd,
+		      const int std_fds[3]) does_not_return;
 
-static void run_child(struct plan *plan, int control_fd, const int std_fds[3])
+static void run_child(struct plan *plan, const struct cgroup *cgroup, int control_fd,
+		      const int std_fds[3])
 {
-	struct entry entry = { .plan = plan, .control_fd = control_fd };
+	struct entry entry = { .plan = plan, .cgroup = cgroup, .control_fd = control_fd };
 
 	memcpy(entry.std_fds, std_fds, sizeof(entry.std_fds));
 	enter_sandbox(&entry);
@@ -83,7 +85,7 @@ int spawn_sandbox(struct plan *plan, struct cgroup *cgroup, const int std_fds[3]
 	pid = pidfd_clone(NAMESPACES, cgroup->clone_fd, &ret_spawned->pidfd);
 	if (pid == 0) {
 		close(sockets[0]);
-		run_child(plan, sockets[1], std_fds);
+		run_child(plan, cgroup, sockets[1], std_fds);
 	}
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	close(sockets[1]);

@@ -67,7 +67,7 @@ static void group_init(struct cgroup *group, const struct cgroup_backend *backen
 	};
 	snprintf(group->name, sizeof(group->name), CGROUP_PREFIX "%s", name);
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
-		group->parent_fds[i] = group->dir_fds[i] = -1;
+		group->parent_fds[i] = group->dir_fds[i] = group->join_fds[i] = -1;
 }
 
 static int try_backend(struct cgroup *group, const struct cgroup_backend *backend, const char *name,
@@ -115,11 +115,20 @@ int cgroup_open(struct cgroup *group, const char *backend, const char *name,
 		       "unknown cgroup backend '%s'; use auto, v2, systemd, v1 or none", backend);
 }
 
+int cgroup_join(const struct cgroup *group)
+{
+	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+		if (group->join_fds[i] >= 0 && write(group->join_fds[i], "0", 1) != 1)
+			return -errno;
+	return 0;
+}
+
 void cgroup_close(struct cgroup *group)
 {
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
 		if (group->dir_fds[i] >= 0)
 			cgroup_dir_remove(group->parent_fds[i], group->name);
+		close_fd(&group->join_fds[i]);
 		close_fd(&group->dir_fds[i]);
 		close_fd(&group->parent_fds[i]);
 	}

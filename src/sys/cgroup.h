@@ -45,6 +45,7 @@ struct cgroup {
 	/* By controller; v2 has one hierarchy and uses only the first. -1: not used. */
 	int parent_fds[CGROUP_CONTROLLERS];
 	int dir_fds[CGROUP_CONTROLLERS];
+	int join_fds[CGROUP_CONTROLLERS]; /* what the process writes to, to move itself in, or -1 */
 	int clone_fd;     /* start the process in this group, or -1: attach it afterwards */
 	int oom_fd;       /* readable when the kernel has killed for memory, or -1 */
 	int holder_fd;    /* what keeps a systemd scope alive lives until this is closed, or -1 */
@@ -56,7 +57,7 @@ struct cgroup_backend {
 	const char *name;
 	/* Makes the group and arms the limits; on failure nothing is left behind. */
 	int (*open)(struct cgroup *group, const struct cgroup_limits *limits, struct err *err);
-	/* Moves a process in, where it could not be started there. */
+	/* Moves a process in, where neither it nor its start can do that. */
 	int (*attach)(struct cgroup *group, pid_t pid, struct err *err);
 	void (*measure)(const struct cgroup *group, struct cgroup_usage *ret_usage);
 	/* Removes the groups whose makers are gone, where this backend would make its own. */
@@ -72,6 +73,12 @@ extern const struct cgroup_backend cgroup_v2, cgroup_v1, cgroup_systemd, cgroup_
  */
 int cgroup_open(struct cgroup *group, const char *backend, const char *name,
 		const struct cgroup_limits *limits, struct err *err) must_check;
+
+/*
+ * Moves the calling process in, where it was neither started in the group nor attached.
+ * May be called between clone and exec. 0 or -errno.
+ */
+int cgroup_join(const struct cgroup *group) must_check;
 
 /* Removes the group, which must be empty by now, and frees what it holds. */
 void cgroup_close(struct cgroup *group);

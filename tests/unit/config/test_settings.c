@@ -14,12 +14,13 @@ struct bad_row {
 static int parse(const char *const *words, struct run_config *config, struct err *err)
 {
 	int argc = 1;
-	const char *argv[WORDS_MAX + 2] = { "run" };
+	static const char *argv[WORDS_MAX + 2] = { "run" }; /* lives as long as a config */
 
 	while (words[argc - 1]) {
 		argv[argc] = words[argc - 1];
 		argc++;
 	}
+	argv[argc] = NULL;
 	return run_config_parse(config, argc, (char **)argv, err);
 }
 

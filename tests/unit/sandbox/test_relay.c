@@ -70,22 +70,56 @@ static void bytes_pass_in_order(void **state)
 
 static void a_terminal_gets_its_end_of_file(void **state)
 {
-	struct relay relay = { .sends_eof = true };
-	char got[8];
-	int fds[2];
+	static const struct {
+		const char *typed, *expected;
+	} rows[] = {
+		{ "hi\n", "hi\n\4" },
+		{ "hi", "hi\4\4" }, /* the first one only ends the line */
+		{ "", "\4" },
+	};
 
 	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct relay relay = { .sends_eof = true };
+		char got[8] = { 0 };
+		int fds[2];
+
+		assert_int_equal(pipe(fds), 0);
+		relay.to = fds[1];
+		feed(&relay, rows[i].typed, strlen(rows[i].typed));
+		assert_true(read(fds[0], got, sizeof(got) - 1) > 0);
+		assert_string_equal(got, rows[i].expected);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+/* What the agent did not read, the caller can. */
+static void a_file_gets_its_position_back(void **state)
+{
+	char path[] = "/tmp/warder-relay-XXXXXX", got[4];
+	struct relay relay = { .closes_to = true, .gives_back = true };
+	int file = mkstemp(path), fds[2];
+
+	(void)state;
+	assert_true(file >= 0);
+	unlink(path);
+	assert_int_equal(write(file, "0123456789", 10), 10);
+	lseek(file, 0, SEEK_SET);
 	assert_int_equal(pipe(fds), 0);
+	relay.from = file;
 	relay.to = fds[1];
-	feed(&relay, "hi", 2);
-	assert_int_equal(read(fds[0], got, sizeof(got)), 3);
-	assert_memory_equal(got, "hi\4", 3);
+	relay_move(&relay);
+	relay_move(&relay);
+	assert_int_equal(read(fds[0], got, 4), 4);
+	relay_end(&relay);
+	assert_int_equal(lseek(file, 0, SEEK_CUR), 4);
 	close(fds[0]);
-	close(fds[1]);
+	close(file);
 }
 
 int main(void)
 {
 	RUN_TESTS(TEST(a_budget_is_shared_and_cut_between_characters), TEST(bytes_pass_in_order),
-		  TEST(a_terminal_gets_its_end_of_file));
+		  TEST(a_terminal_gets_its_end_of_file), TEST(a_file_gets_its_position_back));
 }
