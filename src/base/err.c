@@ -44,6 +44,16 @@ static void append_text(struct err *err, const char *fmt, ...)
 	va_end(ap);
 }
 
+static void record(struct err *err, int code, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
+
+static void record(struct err *err, int code, const char *fmt, va_list ap)
+{
+	err->code = code;
+	err->text[0] = '\0';
+	append(err, fmt, ap);
+}
+
 int err_set(struct err *err, int code, const char *fmt, ...)
 {
 	const char *why = strerrordesc_np(code);
@@ -51,10 +61,8 @@ int err_set(struct err *err, int code, const char *fmt, ...)
 
 	if (!err)
 		return -code;
-	err->code = code;
-	err->text[0] = '\0';
 	va_start(ap, fmt);
-	append(err, fmt, ap);
+	record(err, code, fmt, ap);
 	va_end(ap);
 	append_text(err, ": %s", why ? why : "unknown error");
 	return -code;
@@ -66,10 +74,8 @@ int err_say(struct err *err, int code, const char *fmt, ...)
 
 	if (!err)
 		return -code;
-	err->code = code;
-	err->text[0] = '\0';
 	va_start(ap, fmt);
-	append(err, fmt, ap);
+	record(err, code, fmt, ap);
 	va_end(ap);
 	return -code;
 }
