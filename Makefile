@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The short names; Meson does the building.
-.PHONY: all demo test lint bench install clean
+.PHONY: all demo test lint bench fuzz install clean
 all:
 	scripts/setup build
 	[ -f build/build.ninja ] || meson setup build
@@ -13,6 +13,8 @@ lint:
 	scripts/lint
 bench: all
 	scripts/bench
+fuzz:
+	scripts/fuzz
 install: all
 	meson install -C build
 clean:

@@ -47,13 +47,14 @@ static int place_std_fds(const struct entry *entry)
 	return fd_cloexec_from(3);
 }
 
+/* By system call: libc keeps two signals to itself, which the caller may ignore as well. */
 static void reset_signals(void)
 {
-	struct sigaction standard = { .sa_handler = SIG_DFL };
+	static const uint64_t standard[4]; /* handler, flags, restorer and mask of the kernel's */
 	sigset_t none;
 
 	for (int i = 1; i < NSIG; i++)
-		sigaction(i, &standard, NULL); /* fails for KILL, STOP and libc's own */
+		syscall(SYS_rt_sigaction, i, standard, NULL, sizeof(uint64_t));
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Formatting of HTTP/1.1 heads and chunks. */
+#include "http/h1_write.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+static void add(struct buf *out, struct bytes text)
+{
+	buf_add(out, text.data, text.len);
+}
+
+/* What comes here was read by a reader that refuses these, or is our own. */
+static bool is_one_line(struct bytes text)
+{
+	return text.len == 0 ||
+	       (!memchr(text.data, '\r', text.len) && !memchr(text.data, '\n', text.len));
+}
+
+void h1_write_request_line(struct buf *out, struct bytes method, struct bytes target)
+{
+	assert(is_one_line(method) && is_one_line(target));
+	add(out, method);
+	add(out, BYTES(" "));
+	add(out, target);
+	add(out, BYTES(" HTTP/1.1\r\n"));
+}
+
+void h1_write_status_line(struct buf *out, int status, struct bytes reason)
+{
+	char text[24];
+
+	assert(is_one_line(reason));
+	snprintf(text, sizeof(text), "HTTP/1.1 %03d ", status);
+	add(out, bytes_of(text));
+	add(out, reason);
+	add(out, BYTES("\r\n"));
+}
+
+void h1_write_field(struct buf *out, struct bytes name, struct bytes value)
+{
+	assert(is_one_line(name) && is_one_line(value));
+	add(out, name);
+	add(out, BYTES(": "));
+	add(out, value);
+	add(out, BYTES("\r\n"));
+}
+
+void h1_write_framing(struct buf *out, enum http_framing framing, uint64_t length)
+{
+	char text[24];
+
+	switch (framing) {
+	case FRAMING_CHUNKED:
+		h1_write_field(out, BYTES("transfer-encoding"), BYTES("chunked"));
+		break;
+	case FRAMING_LENGTH:
+		snprintf(text, sizeof(text), "%" PRIu64, length);
+		h1_write_field(out, BYTES("content-length"), bytes_of(text));
+		break;
+	case FRAMING_NONE:
+	case FRAMING_CLOSE:
+		break;
+	}
+	add(out, BYTES("\r\n"));
+}
+
+size_t h1_format_chunk_head(char *text, uint64_t size)
+{
+	return (size_t)snprintf(text, H1_CHUNK_HEAD_MAX, "%" PRIx64 "\r\n", size);
+}
