@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* Payloads: numbers and texts of known size, in a fixed order. */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/runid.h"
+#include "http/charset.h"
+#include "link/link.h"
+
+/* ---- writing ---- */
+
+static void put_u8(struct buf *out, uint8_t value)
+{
+	buf_add(out, (const char *)&value, 1);
+}
+
+static void put_u32(struct buf *out, uint32_t value)
+{
+	for (int i = 0; i < 4; i++)
+		put_u8(out, (uint8_t)(value >> (8 * i)));
+}
+
+static void put_u64(struct buf *out, uint64_t value)
+{
+	put_u32(out, (uint32_t)value);
+	put_u32(out, (uint32_t)(value >> 32));
+}
+
+static void put_text(struct buf *out, struct bytes text)
+{
+	put_u32(out, (uint32_t)text.len);
+	buf_add(out, text.data, text.len);
+}
+
+static void put_fields(struct buf *out, const struct http_field *fields, size_t count)
+{
+	put_u8(out, (uint8_t)count);
+	put_u8(out, 0);
+	for (size_t i = 0; i < count; i++) {
+		put_text(out, fields[i].name);
+		put_text(out, fields[i].value);
+	}
+}
+
+/* Begins a message; end_message writes the length that is known then. */
+static size_t begin_message(struct buf *out, enum link_type type, uint32_t exchange)
+{
+	size_t start = out->len;
+
+	put_u32(out, (uint32_t)type);
+	put_u32(out, exchange);
+	put_u32(out, 0);
+	return start;
+}
+
+static void end_message(struct buf *out, size_t start)
+{
+	size_t len = out->len - start - LINK_HEADER_LEN;
+
+	assert(out->len >= start + LINK_HEADER_LEN && len <= LINK_HEAD_MAX);
+	for (size_t i = 0; i < 4; i++)
+		out->data[start + 8 + i] = (char)(len >> (8 * i));
+}
+
+void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt)
+{
+	size_t start = begin_message(out, LINK_HELLO, 0);
+
+	put_u32(out, attempt);
+	put_text(out, run_id);
+	end_message(out, start);
+}
+
+void link_write_open(struct buf *out, uint32_t exchange, const struct link_open *open)
+{
+	size_t start = begin_message(out, LINK_OPEN, exchange);
+
+	put_u8(out, open->is_tls);
+	put_u8(out, open->minor);
+	put_u8(out, open->framing);
+	put_u64(out, open->length);
+	put_text(out, open->method);
+	put_text(out, open->host);
+	put_text(out, open->path);
+	put_fields(out, open->fields, open->field_count);
+	end_message(out, start);
+}
+
+void link_write_reply(struct buf *out, uint32_t exchange, const struct link_reply *reply)
+{
+	size_t start = begin_message(out, LINK_REPLY, exchange);
+
+	put_u32(out, (uint32_t)reply->status);
+	put_u8(out, reply->framing);
+	put_u64(out, reply->length);
+	put_text(out, reply->reason);
+	put_fields(out, reply->fields, reply->field_count);
+	end_message(out, start);
+}
+
+void link_write_data(struct buf *out, uint32_t exchange, struct bytes data)
+{
+	size_t start = begin_message(out, LINK_DATA, exchange);
+
+	assert(data.len > 0 && data.len <= LINK_DATA_MAX);
+	buf_add(out, data.data, data.len);
+	end_message(out, start);
+}
+
+void link_write_end(struct buf *out, uint32_t exchange, const struct link_end *end)
+{
+	size_t start = begin_message(out, LINK_END, exchange);
+
+	put_fields(out, end->fields, end->field_count);
+	end_message(out, start);
+}
+
+void link_write_credit(struct buf *out, uint32_t exchange, uint32_t credit)
+{
+	size_t start = begin_message(out, LINK_CREDIT, exchange);
+
+	put_u32(out, credit);
+	end_message(out, start);
+}
+
+void link_write_abort(struct buf *out, uint32_t exchange)
+{
+	end_message(out, begin_message(out, LINK_ABORT, exchange));
+}
+
+/* ---- parsing: from here on the bytes may be the agent's ---- */
+
+struct source {
+	struct bytes left;
+	bool is_bad; /* once something was missing, everything read is zero or empty */
+};
+
+static struct bytes get_bytes(struct source *source, size_t len)
+{
+	if (source->is_bad || source->left.len < len) {
+		source->is_bad = true;
+		return (struct bytes){ "", 0 };
+	}
+	return bytes_take(&source->left, len);
+}
+
+static uint64_t get_number(struct source *source, size_t len)
+{
+	struct bytes bytes = get_bytes(source, len);
+	uint64_t value = 0;
+
+	for (size_t i = bytes.len; i > 0; i--)
+		value = value << 8 | (unsigned char)bytes.data[i - 1];
+	return value;
+}
+
+static struct bytes get_text(struct source *source)
+{
+	return get_bytes(source, (size_t)get_number(source, 4));
+}
+
+static void require(struct source *source, bool is_true)
+{
+	if (!is_true)
+		source->is_bad = true;
+}
+
+/* A value that cannot end its line, wherever it is written. */
+static bool is_value(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (charset_is_control(text.data[i]))
+			return false;
+	return true;
+}
+
+static size_t get_fields(struct source *source, struct http_field *fields)
+{
+	size_t count = (size_t)get_number(source, 2);
+
+	require(source, count <= HTTP_FIELDS_MAX);
+	for (size_t i = 0; i < count && !source->is_bad; i++) {
+		fields[i].name = get_text(source);
+		fields[i].value = get_text(source);
+		require(source, charset_is_token(fields[i].name) && is_value(fields[i].value));
+	}
+	return source->is_bad ? 0 : count;
+}
+
+static void get_framing(struct source *source, uint8_t *ret_framing, uint64_t *ret_length,
+			enum http_framing most)
+{
+	*ret_framing = (uint8_t)get_number(source, 1);
+	*ret_length = get_number(source, 8);
+	require(source, *ret_framing <= most && *ret_length <= HTTP_LENGTH_MAX);
+	require(source, (*ret_framing == FRAMING_LENGTH) == (*ret_length > 0) ||
+				*ret_framing == FRAMING_NONE);
+}
+
+static int finish(const struct source *source)
+{
+	return source->is_bad || source->left.len > 0 ? -EPROTO : 0;
+}
+
+int link_parse_hello(struct bytes payload, struct bytes *ret_run_id, uint32_t *ret_attempt)
+{
+	struct source source = { .left = payload };
+	char id[RUNID_MAX + 1] = "";
+
+	*ret_attempt = (uint32_t)get_number(&source, 4);
+	*ret_run_id = get_text(&source);
+	require(&source, ret_run_id->len <= RUNID_MAX);
+	if (!source.is_bad) {
+		memcpy(id, ret_run_id->data, ret_run_id->len);
+		require(&source, strlen(id) == ret_run_id->len && runid_is_valid(id));
+	}
+	return finish(&source);
+}
+
+int link_parse_open(struct bytes payload, struct link_open *ret_open)
+{
+	struct source source = { .left = payload };
+
+	*ret_open = (struct link_open){ .is_tls = (uint8_t)get_number(&source, 1) };
+	ret_open->minor = (uint8_t)get_number(&source, 1);
+	get_framing(&source, &ret_open->framing, &ret_open->length, FRAMING_CHUNKED);
+	ret_open->method = get_text(&source);
+	ret_open->host = get_text(&source);
+	ret_open->path = get_text(&source);
+	require(&source, ret_open->is_tls <= 1 && ret_open->minor <= 1);
+	require(&source, charset_is_token(ret_open->method));
+	require(&source, ret_open->host.len == 0 || charset_is_authority(ret_open->host));
+	require(&source,
+		charset_is_target(ret_open->path) && ret_open->path.len <= HTTP_TARGET_MAX);
+	ret_open->field_count = get_fields(&source, ret_open->fields);
+	return finish(&source);
+}
+
+int link_parse_reply(struct bytes payload, struct link_reply *ret_reply)
+{
+	struct source source = { .left = payload };
+
+	*ret_reply = (struct link_reply){ .status = (int)get_number(&source, 4) };
+	get_framing(&source, &ret_reply->framing, &ret_reply->length, FRAMING_CLOSE);
+	ret_reply->reason = get_text(&source);
+	require(&source, ret_reply->status >= 100 && ret_reply->status <= 999);
+	require(&source, is_value(ret_reply->reason));
+	ret_reply->field_count = get_fields(&source, ret_reply->fields);
+	return finish(&source);
+}
+
+int link_parse_end(struct bytes payload, struct link_end *ret_end)
+{
+	struct source source = { .left = payload };
+
+	ret_end->field_count = get_fields(&source, ret_end->fields);
+	return finish(&source);
+}
+
+int link_parse_credit(struct bytes payload, uint32_t *ret_credit)
+{
+	struct source source = { .left = payload };
+
+	*ret_credit = (uint32_t)get_number(&source, 4);
+	require(&source, *ret_credit > 0 && *ret_credit <= UINT32_C(1) << 24);
+	return finish(&source);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The link between gate and keeper: one stream, one table of message types.
+ *
+ * One link is one run. Every message but HELLO belongs to an exchange, whose number the
+ * gate chooses and uses once. Bodies flow within a credit that the receiver grants, so
+ * that neither side ever has to hold more than it offered. The keeper trusts nothing in
+ * here: whatever it decodes has been checked for form again, because the gate that sent
+ * it may no longer be ours.
+ *
+ * Layout: type (1), zero (3), exchange (4), payload length (4), payload; little-endian.
+ */
+#ifndef LINK_LINK_H
+#define LINK_LINK_H
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "http/head.h"
+
+#define LINK_HEADER_LEN   12
+#define LINK_HEAD_MAX     (HTTP_HEAD_MAX + HTTP_TARGET_MAX + 4096)
+#define LINK_DATA_MAX     32768
+#define LINK_CREDIT_FIRST 65536 /* what each side may send of a body before it is granted more */
+
+enum link_type {
+	LINK_NONE,
+#define LINK_TYPE(name, from_gate, from_keeper, least, most) LINK_##name,
+#include "link/link.def"
+#undef LINK_TYPE
+};
+
+enum link_side {
+	LINK_SIDE_GATE,
+	LINK_SIDE_KEEPER,
+};
+
+/* ---- reading ---- */
+
+enum link_event {
+	LINK_NEEDS_MORE,
+	LINK_MESSAGE, /* a whole message: type, exchange, payload */
+	LINK_PIECE,   /* a piece of DATA, as it arrives: exchange, payload */
+	LINK_BROKEN,  /* what came is no message; the link is over */
+};
+
+struct link_reader {
+	enum link_side from; /* whose messages these are */
+	unsigned char header[LINK_HEADER_LEN];
+	size_t header_len;
+	struct buf payload; /* of everything but DATA */
+	enum link_type type;
+	uint32_t exchange;
+	uint32_t left; /* of the payload */
+	bool is_broken;
+};
+
+void link_reader_init(struct link_reader *reader, enum link_side from);
+void link_reader_fini(struct link_reader *reader);
+
+/* Takes from the front of *input what the next event needs; *ret_payload lives until then. */
+enum link_event link_read(struct link_reader *reader, struct bytes *input,
+			  struct bytes *ret_payload);
+
+/* ---- what is in OPEN, REPLY and END ---- */
+
+struct link_open {
+	struct bytes method, host, path; /* host: the authority, as sent */
+	uint8_t is_tls;
+	uint8_t minor;
+	uint8_t framing; /* enum http_framing: NONE, LENGTH or CHUNKED */
+	uint64_t length;
+	struct http_field fields[HTTP_FIELDS_MAX];
+	size_t field_count;
+};
+
+struct link_reply {
+	int status;
+	uint8_t framing;
+	uint64_t length;
+	struct bytes reason;
+	struct http_field fields[HTTP_FIELDS_MAX];
+	size_t field_count;
+};
+
+struct link_end {
+	struct http_field fields[HTTP_FIELDS_MAX];
+	size_t field_count;
+};
+
+/* Each appends one whole message. The buffer must have room; it is as large as its sender wants. */
+void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt);
+void link_write_open(struct buf *out, uint32_t exchange, const struct link_open *open);
+void link_write_reply(struct buf *out, uint32_t exchange, const struct link_reply *reply);
+void link_write_data(struct buf *out, uint32_t exchange, struct bytes data);
+void link_write_end(struct buf *out, uint32_t exchange, const struct link_end *end);
+void link_write_credit(struct buf *out, uint32_t exchange, uint32_t credit);
+void link_write_abort(struct buf *out, uint32_t exchange);
+
+/* Each reads a payload whole, or returns -EPROTO: nothing missing, nothing left over. */
+int link_parse_hello(struct bytes payload, struct bytes *ret_run_id,
+		     uint32_t *ret_attempt) must_check;
+int link_parse_open(struct bytes payload, struct link_open *ret_open) must_check;
+int link_parse_reply(struct bytes payload, struct link_reply *ret_reply) must_check;
+int link_parse_end(struct bytes payload, struct link_end *ret_end) must_check;
+int link_parse_credit(struct bytes payload, uint32_t *ret_credit) must_check;
+
+#endif

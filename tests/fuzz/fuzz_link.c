@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* The link on any bytes, from either side: messages are parsed as their receiver would. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "link/link.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static union {
+	struct link_open open;
+	struct link_reply reply;
+	struct link_end end;
+} parsed;
+
+/* Written again, what was accepted must be what was sent. */
+static void compare(const struct buf *again, struct bytes payload)
+{
+	if (again->len != payload.len + LINK_HEADER_LEN ||
+	    memcmp(again->data + LINK_HEADER_LEN, payload.data, payload.len) != 0)
+		abort();
+}
+
+static void parse(enum link_type type, struct bytes payload)
+{
+	struct buf again;
+	struct bytes id;
+	uint32_t number;
+
+	buf_init(&again, 1 << 20);
+	if (type == LINK_OPEN && link_parse_open(payload, &parsed.open) == 0) {
+		link_write_open(&again, 1, &parsed.open);
+		compare(&again, payload);
+	} else if (type == LINK_REPLY && link_parse_reply(payload, &parsed.reply) == 0) {
+		link_write_reply(&again, 1, &parsed.reply);
+		compare(&again, payload);
+	} else if (type == LINK_END && link_parse_end(payload, &parsed.end) == 0) {
+		link_write_end(&again, 1, &parsed.end);
+		compare(&again, payload);
+	} else if (type == LINK_HELLO && link_parse_hello(payload, &id, &number) == 0) {
+		link_write_hello(&again, id, number);
+		compare(&again, payload);
+	} else if (type == LINK_CREDIT && link_parse_credit(payload, &number) == 0) {
+		link_write_credit(&again, 1, number);
+		compare(&again, payload);
+	}
+	buf_fini(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct link_reader reader;
+	struct bytes input, payload;
+	enum link_event event = LINK_NEEDS_MORE;
+
+	if (size == 0)
+		return 0;
+	link_reader_init(&reader, data[0] & 1 ? LINK_SIDE_KEEPER : LINK_SIDE_GATE);
+	input = (struct bytes){ (const char *)data + 1, size - 1 };
+	do {
+		event = link_read(&reader, &input, &payload);
+		if (event == LINK_MESSAGE)
+			parse(reader.type, payload);
+	} while (event == LINK_MESSAGE || event == LINK_PIECE);
+	link_reader_fini(&reader);
+	return 0;
+}

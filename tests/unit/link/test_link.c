@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The link: what is written is read, and nothing else is. */
+#include "unit.h"
+
+#include "link/link.h"
+
+static struct buf out;
+
+static int set_up(void **state)
+{
+	(void)state;
+	buf_init(&out, 1 << 20);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	buf_fini(&out);
+	return 0;
+}
+
+static void write_samples(void)
+{
+	static struct link_open open = {
+		.method = { "POST", 4 },
+		.host = { "localhost:8080", 14 },
+		.path = { "/v1/chat/completions?x=1", 24 },
+		.minor = 1,
+		.framing = FRAMING_LENGTH,
+		.length = 12345678901,
+		.fields = { { { "User-Agent", 10 }, { "x/1", 3 } }, { { "A", 1 }, { "", 0 } } },
+		.field_count = 2,
+	};
+
+	link_write_open(&out, 7, &open);
+	link_write_data(&out, 7, BYTES("hello, link"));
+	link_write_end(&out, 7, &(struct link_end){ .field_count = 0 });
+	link_write_credit(&out, 7, 4096);
+	link_write_abort(&out, 8);
+}
+
+/* Reads everything in pieces and writes down what came. */
+static void read_in_pieces(enum link_side from, const char *data, size_t len, size_t piece,
+			   char *ret_text, size_t size)
+{
+	struct link_reader reader;
+	bool in_data = false;
+	size_t used = 0;
+
+	ret_text[0] = '\0';
+	link_reader_init(&reader, from);
+	for (size_t at = 0; at < len; at += piece) {
+		struct bytes input = { data + at, len - at < piece ? len - at : piece };
+		enum link_event event;
+		struct bytes payload;
+
+		do {
+			event = link_read(&reader, &input, &payload);
+			if (event == LINK_PIECE && in_data)
+				used += (size_t)snprintf(ret_text + used, size - used, "%.*s",
+							 (int)payload.len, payload.data);
+			else if (event == LINK_PIECE)
+				used += (size_t)snprintf(ret_text + used, size - used,
+							 "data %u %.*s", reader.exchange,
+							 (int)payload.len, payload.data);
+			else if (event == LINK_MESSAGE)
+				used += (size_t)snprintf(ret_text + used, size - used,
+							 "%smessage %d %u;", in_data ? ";" : "",
+							 reader.type, reader.exchange);
+			else if (event == LINK_BROKEN)
+				used += (size_t)snprintf(ret_text + used, size - used, "broken");
+			if (event != LINK_NEEDS_MORE)
+				in_data = event == LINK_PIECE;
+		} while (event != LINK_NEEDS_MORE && event != LINK_BROKEN);
+		if (event == LINK_BROKEN)
+			break;
+	}
+	link_reader_fini(&reader);
+}
+
+static void messages_arrive_however_they_are_cut(void **state)
+{
+	char expected[1024], got[1024];
+
+	(void)state;
+	write_samples();
+	read_in_pieces(LINK_SIDE_GATE, out.data, out.len, out.len, expected, sizeof(expected));
+	assert_string_equal(expected, "message 2 7;data 7 hello, link;message 5 7;message 6 7;"
+				      "message 7 8;");
+	for (size_t piece = 1; piece < out.len; piece++) {
+		read_in_pieces(LINK_SIDE_GATE, out.data, out.len, piece, got, sizeof(got));
+		assert_string_equal(got, expected);
+	}
+}
+
+static void payloads_are_read_back(void **state)
+{
+	struct link_open *open = malloc(sizeof(*open));
+	struct bytes payload;
+
+	(void)state;
+	write_samples();
+	payload = (struct bytes){ out.data + LINK_HEADER_LEN, (unsigned char)out.data[8] };
+	assert_int_equal(link_parse_open(payload, open), 0);
+	assert_true(bytes_equal(open->method, BYTES("POST")));
+	assert_true(bytes_equal(open->host, BYTES("localhost:8080")));
+	assert_true(bytes_equal(open->path, BYTES("/v1/chat/completions?x=1")));
+	assert_int_equal(open->length, 12345678901);
+	assert_int_equal(open->field_count, 2);
+	assert_true(bytes_equal(open->fields[0].value, BYTES("x/1")));
+	/* One byte less, or one more, is another message. */
+	for (size_t len = 0; len < payload.len; len++)
+		assert_int_equal(link_parse_open((struct bytes){ payload.data, len }, open),
+				 -EPROTO);
+	payload.len++;
+	assert_int_equal(link_parse_open(payload, open), -EPROTO);
+	free(open);
+}
+
+/* What a gate that is no longer ours could put into a request. */
+static void the_keeper_checks_again(void **state)
+{
+	static const struct {
+		const char *what;
+		struct link_open open;
+	} rows[] = {
+		{ "a line end in a value",
+		  { .method = { "GET", 3 },
+		    .path = { "/", 1 },
+		    .minor = 1,
+		    .field_count = 1,
+		    .fields = { { { "A", 1 }, { "x\r\nAuthorization: y", 19 } } } } },
+		{ "a NUL in a value",
+		  { .method = { "GET", 3 },
+		    .path = { "/", 1 },
+		    .field_count = 1,
+		    .fields = { { { "A", 1 }, { "x\0y", 3 } } } } },
+		{ "a name that is no token",
+		  { .method = { "GET", 3 },
+		    .path = { "/", 1 },
+		    .field_count = 1,
+		    .fields = { { { "A: b\r\nC", 7 }, { "", 0 } } } } },
+		{ "a space in the path", { .method = { "GET", 3 }, .path = { "/ HTTP/1.1", 10 } } },
+		{ "a line end in the path", { .method = { "GET", 3 }, .path = { "/\r\nX:y", 7 } } },
+		{ "no method", { .path = { "/", 1 } } },
+		{ "user information",
+		  { .method = { "GET", 3 }, .path = { "/", 1 }, .host = { "u@h", 3 } } },
+		{ "an unknown framing",
+		  { .method = { "GET", 3 }, .path = { "/", 1 }, .framing = FRAMING_CLOSE } },
+		{ "a length that is none",
+		  { .method = { "GET", 3 }, .path = { "/", 1 }, .framing = FRAMING_LENGTH } },
+		{ "an unknown version",
+		  { .method = { "GET", 3 }, .path = { "/", 1 }, .minor = 2 } },
+	};
+	struct link_open *got = malloc(sizeof(*got));
+	static const struct link_open good = { .method = { "GET", 3 }, .path = { "/", 1 } };
+
+	(void)state;
+	link_write_open(&out, 1, &good);
+	assert_int_equal(link_parse_open((struct bytes){ out.data + LINK_HEADER_LEN,
+							 out.len - LINK_HEADER_LEN },
+					 got),
+			 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		out.len = 0;
+		link_write_open(&out, 1, &rows[i].open);
+		if (link_parse_open(
+			    (struct bytes){ out.data + LINK_HEADER_LEN, out.len - LINK_HEADER_LEN },
+			    got) != -EPROTO)
+			fail_msg("accepted: %s", rows[i].what);
+	}
+	free(got);
+}
+
+static void what_is_not_in_the_table_breaks_the_link(void **state)
+{
+	static const struct {
+		enum link_side from;
+		const char *header;
+	} rows[] = {
+		{ LINK_SIDE_GATE, "\0\0\0\0\1\0\0\0\0\0\0\0" },    /* no type */
+		{ LINK_SIDE_GATE, "\10\0\0\0\1\0\0\0\0\0\0\0" },   /* an unknown type */
+		{ LINK_SIDE_GATE, "\7\1\0\0\1\0\0\0\0\0\0\0" },    /* not zero */
+		{ LINK_SIDE_GATE, "\1\0\0\0\0\0\0\0\10\0\0\0" },   /* HELLO is the keeper's */
+		{ LINK_SIDE_GATE, "\3\0\0\0\1\0\0\0\20\0\0\0" },   /* REPLY is the keeper's */
+		{ LINK_SIDE_KEEPER, "\2\0\0\0\1\0\0\0\20\0\0\0" }, /* OPEN is the gate's */
+		{ LINK_SIDE_GATE, "\7\0\0\0\0\0\0\0\0\0\0\0" },    /* exchange 0 */
+		{ LINK_SIDE_KEEPER, "\1\0\0\0\1\0\0\0\10\0\0\0" }, /* HELLO of an exchange */
+		{ LINK_SIDE_GATE, "\4\0\0\0\1\0\0\0\0\0\0\0" },    /* empty DATA */
+		{ LINK_SIDE_GATE, "\4\0\0\0\1\0\0\0\1\200\0\0" },  /* DATA too long */
+		{ LINK_SIDE_GATE, "\6\0\0\0\1\0\0\0\5\0\0\0" },    /* CREDIT too long */
+		{ LINK_SIDE_GATE, "\2\0\0\0\1\0\0\0\0\0\0\1" },    /* OPEN too long */
+	};
+	char got[64];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		read_in_pieces(rows[i].from, rows[i].header, LINK_HEADER_LEN, 5, got, sizeof(got));
+		if (strcmp(got, "broken") != 0)
+			fail_msg("row %zu gave '%s'", i, got);
+	}
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	RUN_TESTS(FRESH(messages_arrive_however_they_are_cut), FRESH(payloads_are_read_back),
+		  FRESH(the_keeper_checks_again), FRESH(what_is_not_in_the_table_breaks_the_link));
+}
