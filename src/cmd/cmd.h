@@ -7,6 +7,8 @@
 
 int cmd_run(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_gateway(int argc, char **argv);
+int cmd_token(int argc, char **argv);
 
 /* Prints what `warder run` takes. */
 void cmd_run_help(FILE *out);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* `warder token`: mints run tokens and tells what one says. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "config/options.h"
+#include "keeper/token.h"
+#include "sys/fd.h"
+#include "warder.h"
+
+#define DEFAULT_TTL_MS UINT64_C(86400000)
+
+struct token_config {
+	const char *run_id, *secret;
+	uint64_t attempt, ttl_ms, expires, help;
+};
+
+static const struct option rows[] = {
+	{ "secret", 's', OPTION_STRING, NULL, offsetof(struct token_config, secret), 0, 0, "SOURCE",
+	  "the shared secret: env:NAME or file:PATH", "" },
+	{ "run-id", 0, OPTION_RUN_ID, NULL, offsetof(struct token_config, run_id), 0, 0, "ID",
+	  "the run it is for; with verify, the run it must be for", "" },
+	{ "attempt", 0, OPTION_COUNT, NULL, offsetof(struct token_config, attempt), 0, UINT32_MAX,
+	  "N", "the attempt (default 0)", "" },
+	{ "ttl", 0, OPTION_DURATION, NULL, offsetof(struct token_config, ttl_ms), 1000,
+	  UINT64_C(31536000000), "TIME", "how long it is valid (default 1d)", "" },
+	{ "expires", 0, OPTION_COUNT, NULL, offsetof(struct token_config, expires), 1,
+	  UINT64_C(9999999999), "SECONDS", "until when, in seconds since 1970, instead of --ttl",
+	  "" },
+	{ "help", 'h', OPTION_FLAG, NULL, offsetof(struct token_config, help), 1, 0, NULL,
+	  "print this help", "" },
+};
+
+static const struct option_table table = { "token", rows, ARRAY_LEN(rows) };
+
+static int mint(const struct token_config *config, const struct secret *secret, char **rest,
+		struct err *err)
+{
+	uint64_t now = clock_ms(CLOCK_REALTIME) / 1000;
+	struct token token = { .attempt = (uint32_t)config->attempt };
+	char text[TOKEN_MAX];
+
+	if (!config->run_id)
+		return err_say(err, EINVAL, "token mint: needs --run-id");
+	if (*rest)
+		return err_say(err, EINVAL, "token mint: takes no argument, but got '%.60s'",
+			       *rest);
+	snprintf(token.run_id, sizeof(token.run_id), "%s", config->run_id);
+	token.expiry = config->expires ? config->expires : now + config->ttl_ms / 1000;
+	token_mint(&token, secret, text);
+	printf("%s\n", text);
+	return 0;
+}
+
+/* The token is an argument, or the first line of standard input. */
+static int read_token(char **rest, char *ret_text, struct err *err)
+{
+	ssize_t len;
+
+	if (rest[0] && rest[1])
+		return err_say(err, EINVAL, "token verify: takes one token");
+	if (rest[0] && strcmp(rest[0], "-") != 0) {
+		if (strlen(rest[0]) >= TOKEN_MAX)
+			return err_say(err, E2BIG, "token verify: malformed");
+		memcpy(ret_text, rest[0], strlen(rest[0]) + 1);
+		return 0;
+	}
+	len = read(STDIN_FILENO, ret_text, TOKEN_MAX - 1);
+	if (len < 0)
+		return err_set(err, errno, "read the token from standard input");
+	ret_text[len] = '\0';
+	ret_text[strcspn(ret_text, "\r\n")] = '\0';
+	return 0;
+}
+
+static void print_token(const struct token *token)
+{
+	struct buf text;
+	struct json json = { .out = &text };
+
+	buf_init(&text, 1024);
+	json_open(&json, NULL, '{');
+	json_text(&json, "runId", token->run_id);
+	json_number(&json, "attempt", token->attempt);
+	json_number(&json, "expiry", (int64_t)token->expiry);
+	json_close(&json, '}');
+	puts(text.data);
+	buf_fini(&text);
+}
+
+static int verify(const struct token_config *config, const struct secret *secret, char **rest,
+		  struct err *err)
+{
+	char text[TOKEN_MAX];
+	enum token_verdict verdict;
+	struct token token;
+	int r = read_token(rest, text, err);
+
+	if (r < 0)
+		return r;
+	verdict = token_verify(bytes_of(text), secret, clock_ms(CLOCK_REALTIME) / 1000, &token);
+	if (verdict != TOKEN_VALID)
+		return err_say(err, EACCES, "token verify: %s", token_verdict_name(verdict));
+	if (config->run_id && strcmp(config->run_id, token.run_id) != 0)
+		return err_say(err, EACCES, "token verify: for another run");
+	print_token(&token);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const struct token_config *config, const struct secret *secret, char **rest,
+		   struct err *err);
+} verbs[] = {
+	{ "mint", mint },
+	{ "verify", verify },
+};
+
+static void print_help(void)
+{
+	printf("usage: warder token mint --secret SOURCE --run-id ID [options]\n"
+	       "       warder token verify --secret SOURCE [--run-id ID] [TOKEN]\n\n"
+	       "Without TOKEN, verify reads it from standard input.\n\n");
+	options_print_help(&table, stdout);
+	printf("\nExit status: 0, 1 when a token is not valid, 125 for anything else.\n");
+}
+
+static int run_verb(int argc, char **argv, struct err *err)
+{
+	struct token_config config = { .ttl_ms = DEFAULT_TTL_MS };
+	struct secret *secret = NULL;
+	int rest = 0, r = options_parse(&table, &config, argc, argv, &rest, err);
+
+	if (config.help) {
+		print_help();
+		return 0;
+	}
+	if (r == 0 && !config.secret)
+		r = err_say(err, EINVAL, "token %s: needs --secret", argv[0]);
+	if (r == 0)
+		r = secret_open(config.secret, &secret, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(verbs); i++)
+		if (strcmp(verbs[i].name, argv[0]) == 0)
+			r = verbs[i].run(&config, secret, argv + rest, err);
+	secret_free(secret);
+	if (r == 0 && fflush(stdout) < 0)
+		r = err_set(err, errno, "write to standard output");
+	return r;
+}
+
+int cmd_token(int argc, char **argv)
+{
+	struct err err = { 0 };
+	bool is_known = false;
+	int r;
+
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		print_help();
+		return argc < 2 ? WARDER_EXIT_FAILED : 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		is_known = is_known || strcmp(verbs[i].name, argv[1]) == 0;
+	r = is_known ? run_verb(argc - 1, argv + 1, &err)
+		     : err_say(&err, EINVAL, "token: '%.60s' is not mint or verify", argv[1]);
+	if (r == 0)
+		return 0;
+	fprintf(stderr, "warder: %s\n", err.text);
+	return r == -EACCES ? 1 : WARDER_EXIT_FAILED;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A secret: a type of its own, with no form in which it could be printed. Only keeper/
+ * opens one (INV-SECRETS-HOST-ONLY); it is wiped when it is freed.
+ */
+#ifndef KEEPER_SECRET_H
+#define KEEPER_SECRET_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define SECRET_MAX 65536
+
+struct secret;
+
+/*
+ * Opens a source: "env:NAME" or "file:PATH". A file's last line end does not count. The
+ * caller owns *ret_secret. An error names the source, never what is in it.
+ */
+int secret_open(const char *source, struct secret **ret_secret, struct err *err) must_check;
+
+/* The value, for as long as the secret lives. */
+struct bytes secret_get(const struct secret *secret);
+
+void secret_free(struct secret *secret);
+
+#endif
