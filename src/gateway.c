@@ -15,6 +15,7 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
+	{ "audit", cmd_audit },
 	{ "token", cmd_token },
 };
 

@@ -4,10 +4,8 @@ import base64
 import hashlib
 import hmac
 import json
-import shutil
 import time
 
-import harness
 import pytest
 
 SECRET = "a shared secret"
@@ -17,11 +15,7 @@ ENV = {"PROXY_SHARED_SECRET": SECRET}
 @pytest.fixture
 def warder(user_place):
     """Both programs beside each other, as in an installation."""
-    shutil.copy(harness.BUILD / "src" / "warder-gateway", user_place.top)
-    shutil.copy(user_place.binary, user_place.top / "warder")
-    for name in ("warder", "warder-gateway"):
-        (user_place.top / name).chmod(0o755)
-    user_place.binary = str(user_place.top / "warder")
+    user_place.install()
     return lambda *argv, **kwargs: user_place.warder("token", *argv, env=ENV, **kwargs)
 
 

@@ -95,6 +95,13 @@ class Place:
             options.setdefault(name, subprocess.PIPE)
         return subprocess.run(argv, check=False, **options)
 
+    def install(self):
+        """Puts both programs beside each other, as an installation has them."""
+        shutil.copy(BUILD / "src" / "warder-gateway", self.top)
+        self.binary = shutil.copy(self.binary, self.top)
+        for name in ("warder", "warder-gateway"):
+            (self.top / name).chmod(0o755)
+
     def remove(self):
         shutil.rmtree(self.top, ignore_errors=True)
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The audit log: one JSON line per record, each carrying the digest of the one before.
+ *
+ * A record is {"seq":N,"time":"…","prev":"…","event":"…", … ,"hash":"…"}. Its hash is the
+ * SHA-256 of the line up to the hash; prev is the hash of the record before, or zeros. So
+ * a record cannot be changed, taken out or moved without every later one disagreeing.
+ *
+ * Several processes may append to one file: each record is written under a lock and
+ * chained to what is last in the file then.
+ */
+#ifndef AUDIT_LOG_H
+#define AUDIT_LOG_H
+
+#include <stdio.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "tls/digest.h"
+
+#define AUDIT_RECORD_MAX 8192
+#define AUDIT_HASH_LEN   (2 * DIGEST_LEN)
+#define AUDIT_UNSET      INT64_MIN /* a number that is not there */
+
+enum audit_durability {
+	AUDIT_WRITE, /* the kernel has it */
+	AUDIT_FSYNC, /* the disk has it */
+};
+
+struct audit_log {
+	int fd;
+	enum audit_durability durability;
+	uint64_t size; /* of the file after our last record; another's may have followed */
+	uint64_t seq;  /* of the last record */
+	char hash[AUDIT_HASH_LEN + 1];
+};
+
+/* Opens for appending, and makes it readable for its owner only when it is new. */
+int audit_open(struct audit_log *log, const char *path, enum audit_durability durability,
+	       struct err *err) must_check;
+void audit_close(struct audit_log *log);
+
+#define EVENT(name, help)        struct audit_##name {
+#define TEXT(field, key, help)   struct bytes field;
+#define NUMBER(field, key, help) int64_t field;
+#define FLAG(field, key, help)   bool field;
+#define END                                                                                        \
+	}                                                                                          \
+	;
+#include "audit/events.def"
+#undef EVENT
+#undef TEXT
+#undef NUMBER
+#undef FLAG
+#undef END
+
+/*
+ * audit_write_decision and so on: 0 when the record is in the log, or -errno. What could
+ * not be recorded must not happen (INV-AUDIT-FIRST); nothing of a record that failed
+ * stays in the file.
+ */
+#define EVENT(name, help)                                                                          \
+	int audit_write_##name(struct audit_log *log, const struct audit_##name *event) must_check;
+#define TEXT(field, key, help)
+#define NUMBER(field, key, help)
+#define FLAG(field, key, help)
+#define END
+#include "audit/events.def"
+#undef EVENT
+#undef TEXT
+#undef NUMBER
+#undef FLAG
+#undef END
+
+#endif

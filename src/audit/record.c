@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* The fixed parts of a record: its beginning and its end. */
+#include "audit/record.h"
+
+#define SEQ_DIGITS_MAX 18
+
+static bool take(struct bytes *text, struct bytes expected)
+{
+	if (text->len < expected.len || memcmp(text->data, expected.data, expected.len) != 0)
+		return false;
+	bytes_take(text, expected.len);
+	return true;
+}
+
+static bool take_number(struct bytes *text, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	size_t len = 0;
+
+	while (len < text->len && text->data[len] >= '0' && text->data[len] <= '9')
+		value = value * 10 + (uint64_t)(text->data[len++] - '0');
+	if (len == 0 || len > SEQ_DIGITS_MAX || (len > 1 && text->data[0] == '0'))
+		return false;
+	bytes_take(text, len);
+	*ret_value = value;
+	return true;
+}
+
+static bool take_hash(struct bytes *text, struct bytes *ret_hash)
+{
+	if (text->len < AUDIT_HASH_LEN)
+		return false;
+	*ret_hash = bytes_take(text, AUDIT_HASH_LEN);
+	for (size_t i = 0; i < AUDIT_HASH_LEN; i++)
+		if (!memchr("0123456789abcdef", ret_hash->data[i], 16))
+			return false;
+	return true;
+}
+
+bool audit_record_parse(struct bytes line, struct audit_record *ret_record)
+{
+	static const struct bytes before_hash = BYTES(",\"hash\":\""), after_hash = BYTES("\"}");
+	size_t end_len = before_hash.len + AUDIT_HASH_LEN + after_hash.len;
+	struct bytes start = line, end, time;
+
+	if (line.len <= end_len)
+		return false;
+	ret_record->hashed = (struct bytes){ line.data, line.len - end_len };
+	end = (struct bytes){ line.data + ret_record->hashed.len, end_len };
+	return take(&start, BYTES("{\"seq\":")) && take_number(&start, &ret_record->seq) &&
+	       take(&start, BYTES(",\"time\":\"")) && bytes_split(&start, '"', &time) &&
+	       take(&start, BYTES(",\"prev\":\"")) && take_hash(&start, &ret_record->prev) &&
+	       take(&start, BYTES("\",\"event\":\"")) && take(&end, before_hash) &&
+	       take_hash(&end, &ret_record->hash) && take(&end, after_hash);
+}
+
+void audit_record_hash(struct bytes hashed, char *ret_hash)
+{
+	unsigned char digest[DIGEST_LEN];
+
+	digest_sha256(hashed, digest);
+	for (size_t i = 0; i < DIGEST_LEN; i++)
+		snprintf(ret_hash + 2 * i, 3, "%02x", digest[i]);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* `warder audit`: shows, follows and verifies an audit log. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#include "audit/record.h"
+#include "audit/verify.h"
+#include "cmd/cmd.h"
+#include "config/options.h"
+#include "warder.h"
+
+struct audit_config {
+	const char *head;
+	uint64_t json, help;
+};
+
+static const struct option rows[] = {
+	{ "json", 0, OPTION_FLAG, NULL, offsetof(struct audit_config, json), 1, 0, NULL,
+	  "with show and follow: the records as they are", "" },
+	{ "head", 0, OPTION_STRING, NULL, offsetof(struct audit_config, head), 0, 0, "HASH",
+	  "with verify: the last record must have this hash", "" },
+	{ "help", 'h', OPTION_FLAG, NULL, offsetof(struct audit_config, help), 1, 0, NULL,
+	  "print this help", "" },
+};
+
+static const struct option_table table = { "audit", rows, ARRAY_LEN(rows) };
+
+/* ---- showing ---- */
+
+/* Takes one "key":value off a flat object's members; strings keep their escapes. */
+static bool take_member(struct bytes *text, struct bytes *ret_key, struct bytes *ret_value)
+{
+	size_t len = 0;
+
+	if (text->len && text->data[0] == ',')
+		bytes_take(text, 1);
+	if (text->len < 4 || text->data[0] != '"')
+		return false;
+	bytes_take(text, 1);
+	if (!bytes_split(text, '"', ret_key) || text->len < 2)
+		return false;
+	bytes_take(text, 1); /* the colon */
+	if (text->data[0] == '"') {
+		for (len = 1; len < text->len && text->data[len] != '"'; len++)
+			if (text->data[len] == '\\')
+				len++;
+		if (len >= text->len)
+			return false;
+		len++;
+	} else {
+		while (len < text->len && text->data[len] != ',')
+			len++;
+	}
+	*ret_value = bytes_take(text, len);
+	return true;
+}
+
+static bool is_of_the_chain(struct bytes key)
+{
+	return bytes_equal(key, BYTES("seq")) || bytes_equal(key, BYTES("prev"));
+}
+
+static void show_line(struct bytes line, bool is_json)
+{
+	struct audit_record record;
+	struct bytes members, key, value;
+
+	line.len -= line.len && line.data[line.len - 1] == '\n';
+	if (is_json || !audit_record_parse(line, &record)) {
+		printf("%s%.*s\n", is_json ? "" : "?? ", (int)line.len, line.data);
+		return;
+	}
+	members = record.hashed;
+	bytes_take(&members, 1);
+	printf("%" PRIu64, record.seq);
+	while (take_member(&members, &key, &value)) {
+		if (is_of_the_chain(key))
+			continue;
+		if (bytes_equal(key, BYTES("time")) || bytes_equal(key, BYTES("event")))
+			printf(" %.*s", (int)value.len - 2, value.data + 1);
+		else
+			printf(" %.*s=%.*s", (int)key.len, key.data, (int)value.len, value.data);
+	}
+	printf("\n");
+}
+
+static void show_available(FILE *file, const struct audit_config *config)
+{
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0;
+	ssize_t len;
+	off_t start = ftello(file);
+
+	/* A line without an end is still being written: it is read again later. */
+	while ((len = getline(&line, &size, file)) > 0 && line[len - 1] == '\n') {
+		show_line((struct bytes){ line, (size_t)len }, config->json);
+		start = ftello(file);
+	}
+	clearerr(file);
+	fseeko(file, start, SEEK_SET);
+	fflush(stdout);
+}
+
+static int show(FILE *file, const char *path, const struct audit_config *config, struct err *err)
+{
+	(void)path;
+	(void)err;
+	show_available(file, config);
+	return 0;
+}
+
+static int follow(FILE *file, const char *path, const struct audit_config *config, struct err *err)
+{
+	_cleanup_close_ int watch_fd = inotify_init1(IN_CLOEXEC);
+	char events[4096];
+
+	if (watch_fd < 0 || inotify_add_watch(watch_fd, path, IN_MODIFY) < 0)
+		return err_set(err, errno, "watch '%.200s'", path);
+	do {
+		show_available(file, config);
+		if (ferror(stdout))
+			return 0; /* nobody reads any more */
+	} while (read(watch_fd, events, sizeof(events)) > 0);
+	return err_set(err, errno, "watch '%.200s'", path);
+}
+
+/* ---- verifying ---- */
+
+static void print_fault(const struct audit_fault *fault)
+{
+	printf("line %" PRIu64 ": ", fault->line);
+	if (fault->problem == AUDIT_MISSING)
+		printf("record %" PRIu64 ": records %" PRIu64 " to %" PRIu64 " are missing\n",
+		       fault->seq, fault->expected, fault->seq - 1);
+	else if (fault->seq)
+		printf("record %" PRIu64 " %s\n", fault->seq, audit_problem_text(fault->problem));
+	else
+		printf("%s\n", audit_problem_text(fault->problem));
+}
+
+static int verify(FILE *file, const char *path, const struct audit_config *config, struct err *err)
+{
+	struct audit_summary summary;
+	int r = audit_verify(file, print_fault, &summary);
+
+	if (r < 0)
+		return err_set(err, -r, "read '%.200s'", path);
+	if (config->head && strcmp(config->head, summary.head) != 0)
+		return err_say(err, EACCES,
+			       "audit verify: the last record is not the expected one: "
+			       "the log ends with %s",
+			       summary.head);
+	if (summary.faults)
+		return err_say(err, EACCES,
+			       "audit verify: %" PRIu64 " of %" PRIu64
+			       " records are not as they were written",
+			       summary.faults, summary.records);
+	printf("ok: %" PRIu64 " records, head %s\n", summary.records, summary.head);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(FILE *file, const char *path, const struct audit_config *config,
+		   struct err *err);
+} verbs[] = {
+	{ "show", show },
+	{ "follow", follow },
+	{ "verify", verify },
+};
+
+static void print_help(void)
+{
+	printf("usage: warder audit show|follow|verify [options] FILE\n\n");
+	options_print_help(&table, stdout);
+	printf("\nExit status: 0, 1 when the log was changed, 125 for anything else.\n");
+}
+
+static int run_verb(int argc, char **argv, struct err *err)
+{
+	struct audit_config config = { NULL };
+	_cleanup_file_ FILE *file = NULL;
+	int rest = 0, r = options_parse(&table, &config, argc, argv, &rest, err);
+
+	if (config.help) {
+		print_help();
+		return 0;
+	}
+	if (r == 0 && argc - rest != 1)
+		r = err_say(err, EINVAL, "audit %s: needs one FILE", argv[0]);
+	if (r < 0)
+		return r;
+	file = fopen(argv[rest], "re");
+	if (!file)
+		return err_set(err, errno, "open '%.200s'", argv[rest]);
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (strcmp(verbs[i].name, argv[0]) == 0)
+			r = verbs[i].run(file, argv[rest], &config, err);
+	if (r == 0 && fflush(stdout) < 0)
+		r = err_set(err, errno, "write to standard output");
+	return r;
+}
+
+int cmd_audit(int argc, char **argv)
+{
+	struct err err = { 0 };
+	bool is_known = false;
+	int r;
+
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		print_help();
+		return argc < 2 ? WARDER_EXIT_FAILED : 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		is_known = is_known || strcmp(verbs[i].name, argv[1]) == 0;
+	r = is_known ? run_verb(argc - 1, argv + 1, &err)
+		     : err_say(&err, EINVAL, "audit: '%.60s' is not show, follow or verify",
+			       argv[1]);
+	if (r == 0)
+		return 0;
+	fprintf(stderr, "warder: %s\n", err.text);
+	return r == -EACCES ? 1 : WARDER_EXIT_FAILED;
+}
