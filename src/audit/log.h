@@ -19,7 +19,7 @@
 #include "tls/digest.h"
 
 #define AUDIT_RECORD_MAX 8192
-#define AUDIT_HASH_LEN   (2 * DIGEST_LEN)
+#define AUDIT_HASH_LEN   ((size_t)2 * DIGEST_LEN)
 #define AUDIT_UNSET      INT64_MIN /* a number that is not there */
 
 enum audit_durability {

@@ -26,13 +26,18 @@ static bool take_number(struct bytes *text, uint64_t *ret_value)
 	return true;
 }
 
+static bool is_hex(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
 static bool take_hash(struct bytes *text, struct bytes *ret_hash)
 {
 	if (text->len < AUDIT_HASH_LEN)
 		return false;
 	*ret_hash = bytes_take(text, AUDIT_HASH_LEN);
 	for (size_t i = 0; i < AUDIT_HASH_LEN; i++)
-		if (!memchr("0123456789abcdef", ret_hash->data[i], 16))
+		if (!is_hex(ret_hash->data[i]))
 			return false;
 	return true;
 }

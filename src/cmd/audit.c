@@ -183,7 +183,7 @@ static void print_help(void)
 
 static int run_verb(int argc, char **argv, struct err *err)
 {
-	struct audit_config config = { NULL };
+	struct audit_config config = { .head = NULL };
 	_cleanup_file_ FILE *file = NULL;
 	int rest = 0, r = options_parse(&table, &config, argc, argv, &rest, err);
 

@@ -19,6 +19,8 @@ static int replay(const char *path)
 	size = fread(data, 1, sizeof(data), file);
 	fclose(file);
 	copy = malloc(size ? size : 1); /* its own block, so that reading beyond it is noticed */
+	if (!copy)
+		return -1;
 	for (size_t i = 0; i < size; i++)
 		copy[i] = data[i];
 	LLVMFuzzerTestOneInput(copy, size);

@@ -314,6 +314,9 @@ static void read_in_pieces(const struct row *row, bool is_reply, size_t first, s
 	struct bytes text = { row->input, len };
 	bool has_rest = strstr(row->expected, ";rest ") != NULL;
 
+	assert_non_null(reading);
+	if (!reading)
+		return;
 	h1_reader_init(&reading->reader, is_reply);
 	for (size_t size = first; text.len > 0; size = others) {
 		struct bytes piece = bytes_take(&text, size < text.len ? size : text.len);
