@@ -16,6 +16,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "audit", cmd_audit },
+	{ "gate", cmd_gate }, /* started by a run, never by hand */
 	{ "token", cmd_token },
 };
 

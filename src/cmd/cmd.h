@@ -8,6 +8,7 @@
 int cmd_run(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_gate(int argc, char **argv);
 int cmd_gateway(int argc, char **argv);
 int cmd_token(int argc, char **argv);
 
