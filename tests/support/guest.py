@@ -45,6 +45,9 @@ def kernel():
         subprocess.run(["dpkg", "-x", glob.glob(f"{top}/*.deb")[0], f"{top}/x"], check=True)
         shutil.copy(glob.glob(f"{top}/x/lib/modules/*/kernel/drivers/block/loop.ko")[0], CACHE)
         shutil.copytree(f"{top}/x/boot", CACHE / "boot")
+        owner = os.stat(harness.BUILD)  # whoever built, also when the tests run as root
+        for path in (CACHE, *CACHE.rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid)
     return sorted(CACHE.glob("boot/vmlinuz-*"))[-1]
 
 
