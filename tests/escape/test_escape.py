@@ -153,5 +153,5 @@ def test_attempt(place, attempts_dir, name):
     inside = run_in(run_inside, header["OPTIONS"])
     assert outcome(inside) in expected(header), inside
     if "NEEDS" in header and outcome(without) in expected(header):
-        return  # this kernel has no such thing to defend
+        return  # there is no such thing here to defend against
     assert outcome(without).startswith("escaped"), without

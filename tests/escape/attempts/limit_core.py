@@ -8,6 +8,7 @@ from lib import main
 INVARIANT = "INV-SECRETS-HOST-ONLY"
 LAYER = "RLIMIT_CORE of 1"
 CONTROL = "host"
+NEEDS = "a hard limit that allows core dumps, which sudo takes away"
 EXPECT = "refused: EPERM"
 
 
