@@ -155,31 +155,46 @@ static bool climb(char *path, const char *top)
 	return true;
 }
 
-/*
- * Opens the nearest group that may hold ours: one we can write to and, when there are
- * limits, one that can pass the controllers on.
- */
+static bool may_climb(void)
+{
+	return access("/run/systemd/system", F_OK) < 0;
+}
+
+static int open_writable(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || faccessat(fd, ".", W_OK, AT_EACCESS) < 0)
+		return -EACCES;
+	return take_fd(&fd);
+}
+
+/* Our own group and the top of the tree it is in. */
+static int find_own(char *path, char *top, size_t size, struct err *err)
+{
+	int r = cgroup_v2_path_of("self", path, size, err);
+
+	return r < 0 ? r : find_mount(top, size, err);
+}
+
+/* Opens the nearest group that we can write to and that can pass the controllers on. */
 static int open_parent(const struct cgroup_limits *limits, struct err *err)
 {
-	bool may_climb = access("/run/systemd/system", F_OK) < 0;
 	char path[4096], top[4096];
-	int r;
+	int r = find_own(path, top, sizeof(path), err);
 
-	r = cgroup_v2_path_of("self", path, sizeof(path), err);
-	if (r == 0)
-		r = find_mount(top, sizeof(top), err);
 	if (r < 0)
 		return r;
 	do {
-		_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		_cleanup_close_ int fd = open_writable(path);
 
-		if (fd < 0 || faccessat(fd, ".", W_OK, AT_EACCESS) < 0)
+		if (fd < 0)
 			r = err_say(err, EACCES, "no v2 group is delegated to this user");
 		else
 			r = cgroup_v2_enable(fd, limits, err);
 		if (r == 0)
 			return take_fd(&fd);
-	} while (may_climb && climb(path, top));
+	} while (may_climb() && climb(path, top));
 	return r;
 }
 
@@ -193,14 +208,19 @@ static int open_own(struct cgroup *group, const struct cgroup_limits *limits, st
 	return cgroup_v2_make(group, limits, err);
 }
 
+/* Wherever a group of ours may have been made; nothing is enabled for that. */
 static void sweep(void)
 {
-	/* Where a limit on memory would have put it: the strictest demand we make. */
-	static const struct cgroup_limits limits = { .memory_bytes = 1 };
-	_cleanup_close_ int fd = open_parent(&limits, NULL);
+	char path[4096], top[4096];
 
-	if (fd >= 0)
-		cgroup_dir_sweep(fd);
+	if (find_own(path, top, sizeof(path), NULL) < 0)
+		return;
+	do {
+		_cleanup_close_ int fd = open_writable(path);
+
+		if (fd >= 0)
+			cgroup_dir_sweep(fd);
+	} while (may_climb() && climb(path, top));
 }
 
 static int attach(struct cgroup *group, pid_t pid, struct err *err)
