@@ -54,6 +54,18 @@ static bool find_last_line(struct bytes text, bool is_whole_file, struct bytes *
 	return true;
 }
 
+/* Whether the last record we know of still ends where it ended. */
+static bool is_ours_still_there(const struct audit_log *log)
+{
+	char end[AUDIT_HASH_LEN + 3]; /* the hash, and what closes the line */
+
+	if (log->size < sizeof(end))
+		return log->size == 0;
+	return pread(log->fd, end, sizeof(end), (off_t)(log->size - sizeof(end))) ==
+		       (ssize_t)sizeof(end) &&
+	       memcmp(end, log->hash, AUDIT_HASH_LEN) == 0;
+}
+
 /* Reads where the chain ends, when somebody else has written since we did. */
 static int catch_up(struct audit_log *log, uint64_t size)
 {
@@ -65,12 +77,16 @@ static int catch_up(struct audit_log *log, uint64_t size)
 
 	if (size == log->size)
 		return 0;
+	if (size < log->size)
+		return -EILSEQ; /* what we wrote is gone: not to be covered up by a new end */
 	n = pread(log->fd, tail, sizeof(tail), (off_t)start);
 	if (n < 0)
 		return -errno;
 	/* Nothing may follow a line that is no record: what is wrong there must be seen first. */
 	if (!find_last_line((struct bytes){ tail, (size_t)n }, start == 0, &line) ||
 	    !audit_record_parse(line, &record))
+		return -EILSEQ;
+	if (record.seq <= log->seq || !is_ours_still_there(log))
 		return -EILSEQ;
 	log->seq = record.seq;
 	memcpy(log->hash, record.hash.data, AUDIT_HASH_LEN);

@@ -47,6 +47,10 @@ static size_t add_special(struct buf *out, const char *s, size_t len)
 	} else if (n == 1) { /* a control character, or DEL */
 		snprintf(text, sizeof(text), "\\u%04x", (unsigned char)*s);
 		buf_add_text(out, text);
+	} else if (n == 2 && (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0) {
+		/* C1 control characters, on which a terminal acts as on others */
+		snprintf(text, sizeof(text), "\\u%04x", (unsigned char)s[1]);
+		buf_add_text(out, text);
 	} else {
 		buf_add(out, s, n);
 	}

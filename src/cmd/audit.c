@@ -65,14 +65,27 @@ static bool is_of_the_chain(struct bytes key)
 	return bytes_equal(key, BYTES("seq")) || bytes_equal(key, BYTES("prev"));
 }
 
+/* A line that is no record may be anything: only what is plain text of it is shown. */
+static void show_foreign(struct bytes line)
+{
+	printf("?? ");
+	for (size_t i = 0; i < line.len; i++)
+		putchar(line.data[i] >= 0x20 && line.data[i] < 0x7f ? line.data[i] : '?');
+	printf("\n");
+}
+
 static void show_line(struct bytes line, bool is_json)
 {
 	struct audit_record record;
 	struct bytes members, key, value;
 
 	line.len -= line.len && line.data[line.len - 1] == '\n';
-	if (is_json || !audit_record_parse(line, &record)) {
-		printf("%s%.*s\n", is_json ? "" : "?? ", (int)line.len, line.data);
+	if (is_json) {
+		printf("%.*s\n", (int)line.len, line.data);
+		return;
+	}
+	if (!audit_record_parse(line, &record)) {
+		show_foreign(line);
 		return;
 	}
 	members = record.hashed;

@@ -56,16 +56,41 @@ static int open_dir(struct result_file *file, const char *path, struct err *err)
 	return r < 0 ? err_set(err, -r, "--result: create a file at '%.200s'", path) : 0;
 }
 
+/*
+ * Whether a link at the end of this path may be followed. In /dev and /proc the links are
+ * the system's; anywhere else one may have been put there by an agent.
+ */
+static bool is_systems(const char *path)
+{
+	return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+}
+
+/* Opens a pipe or a terminal; what is opened is looked at, not what was there before. */
+static int open_stream(struct result_file *file, const char *path, struct err *err)
+{
+	int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
+		    (is_systems(path) ? 0 : O_NOFOLLOW);
+	struct stat st;
+
+	file->fd = open(path, flags);
+	if (file->fd < 0)
+		return err_set(err, errno, "--result: open '%.200s'", path);
+	if (fstat(file->fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+		return err_say(err, EINVAL, "--result: '%.200s' is no file, pipe or terminal",
+			       path);
+	if (fcntl(file->fd, F_SETFL, 0) < 0)
+		return err_set(err, errno, "--result: prepare '%.200s'", path);
+	return 0;
+}
+
 int result_file_open(struct result_file *file, const char *path, struct err *err)
 {
 	struct stat st;
+	int r = is_systems(path) ? stat(path, &st) : lstat(path, &st);
 
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-		file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-		if (file->fd < 0)
-			return err_set(err, errno, "--result: open '%.200s'", path);
-		return 0;
-	}
+	/* A file, or a link, is replaced; a link is not followed for that either. */
+	if (r == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
+		return open_stream(file, path, err);
 	return open_dir(file, path, err);
 }
 

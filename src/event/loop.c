@@ -188,7 +188,7 @@ void loop_defer(struct loop *loop, struct loop_deferred *deferred)
 	loop->deferred = deferred;
 }
 
-static unsigned int ready_of(const struct loop_source *source, uint32_t events)
+static unsigned int ready_of(uint32_t events)
 {
 	unsigned int ready = 0;
 
@@ -197,8 +197,8 @@ static unsigned int ready_of(const struct loop_source *source, uint32_t events)
 	if (events & EPOLLOUT)
 		ready |= LOOP_WRITE;
 	if (events & (EPOLLERR | EPOLLHUP))
-		ready |= LOOP_READ | LOOP_WRITE;
-	return ready & source->interest ? ready & source->interest : ready;
+		ready |= LOOP_READ | LOOP_WRITE | LOOP_HANGUP;
+	return ready;
 }
 
 int loop_turn(struct loop *loop, int wait_ms)
@@ -216,7 +216,7 @@ int loop_turn(struct loop *loop, int wait_ms)
 		struct loop_source *source = event->data.ptr;
 
 		if (source)
-			source->on_ready(source, ready_of(source, event->events), now_ms);
+			source->on_ready(source, ready_of(event->events), now_ms);
 	}
 	loop->event_count = 0;
 	run_timers(loop, now_ms);

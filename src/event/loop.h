@@ -21,6 +21,7 @@
 enum loop_interest {
 	LOOP_READ = 1,
 	LOOP_WRITE = 2,
+	LOOP_HANGUP = 4, /* only told, never asked for: both directions are closed, or an error */
 };
 
 /* A descriptor; a part of whatever owns it. */
@@ -28,8 +29,8 @@ struct loop_source {
 	int fd; /* borrowed; -1 while it is not in a loop */
 	unsigned int interest;
 	/*
-	 * `ready` is a set of enum loop_interest. An error or hang-up counts as both: the
-	 * next read or write tells.
+	 * `ready` is a set of enum loop_interest. A hang-up is told whatever was asked for,
+	 * turn after turn, and makes the descriptor readable and writable as well.
 	 */
 	void (*on_ready)(struct loop_source *source, unsigned int ready, uint64_t now_ms);
 };

@@ -24,7 +24,9 @@ static void set_paused(struct gate *gate, bool is_paused)
 	if (gate->is_paused == is_paused)
 		return;
 	gate->is_paused = is_paused;
-	for (struct session *session = gate->sessions; !is_paused && session; session = next) {
+	/* One of them may fill the link again: the others wait on. */
+	for (struct session *session = gate->sessions; !gate->is_paused && session;
+	     session = next) {
 		next = session->next;
 		session_resume(session);
 	}
@@ -179,6 +181,10 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 	for (int i = 0; i < 64; i++) {
 		int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+		/* Without a descriptor to spare, those who wait are taken when one is free. */
+		if (fd < 0 &&
+		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+			gate->is_deaf = loop_change(&gate->loop, source, 0) == 0;
 		if (fd < 0)
 			return;
 		if (gate->session_count >= GATE_SESSIONS_MAX)

@@ -30,6 +30,7 @@ struct gate {
 	size_t session_count;
 	uint32_t last_exchange;
 	struct session *by_exchange[GATE_SESSIONS_MAX];
+	bool is_deaf;   /* out of descriptors: no connection is taken until one ends */
 	bool is_paused; /* the keeper does not keep up: agents wait */
 	char run_id[72];
 };

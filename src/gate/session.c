@@ -41,6 +41,8 @@ void session_close(struct session *session)
 	if (session->next)
 		session->next->at = session->at;
 	gate->session_count--;
+	if (gate->is_deaf && gate->listener.fd >= 0)
+		gate->is_deaf = loop_change(&gate->loop, &gate->listener, LOOP_READ) < 0;
 	loop_defer(&gate->loop, &session->deferred);
 	gate_flush(gate);
 }
@@ -59,6 +61,18 @@ static void reset(struct session *session)
 static size_t out_len(const struct session *session)
 {
 	return session->out.len - session->out_start;
+}
+
+/* Moves what is not written yet to the front, where the buffer's limit counts from. */
+static void make_room(struct session *session)
+{
+	size_t len = out_len(session);
+
+	if (session->out_start == 0)
+		return;
+	memmove(session->out.data, session->out.data + session->out_start, len);
+	session->out.len = len;
+	session->out_start = 0;
 }
 
 static void set_interest(struct session *session)
@@ -193,19 +207,21 @@ static void on_body(struct session *session, struct bytes data)
 	link_write_data(&session->gate->out, session->exchange, data);
 }
 
+/* A trailer is read and checked, and goes no further: nothing of it was judged (RFC 9110 6.5.1). */
 static void on_request_end(struct session *session)
 {
-	const struct http_head *trailer = &session->reader.trailer;
-	struct link_end end = { .field_count = trailer->field_count };
-
 	if (!session->exchange) {
 		h1_reader_next(&session->reader); /* it was answered here */
 		return;
 	}
-	for (size_t i = 0; i < trailer->field_count; i++)
-		end.fields[i] = trailer->fields[i];
-	link_write_end(&session->gate->out, session->exchange, &end);
+	link_write_end(&session->gate->out, session->exchange,
+		       &(struct link_end){ .field_count = 0 });
 	session->is_request_over = true;
+}
+
+static bool is_in_body(const struct h1_reader *reader)
+{
+	return reader->state == H1_STATE_BODY || reader->state == H1_STATE_CHUNK_DATA;
 }
 
 /* Reads as far as the exchange allows; false when it is to wait. */
@@ -215,10 +231,16 @@ static bool step(struct session *session)
 	struct bytes input, data = { NULL, 0 };
 	enum h1_event event;
 
-	if (session->state == SESSION_DRAIN || (session->exchange && session->is_request_over))
+	if (session->state == SESSION_DRAIN || session->gate->is_paused ||
+	    (session->exchange && session->is_request_over))
 		return false;
+	/* The reply before is still being written: the next request waits for it. */
+	if (!session->exchange && out_len(session) > 0)
+		return false;
+	/* Without credit, the framing around a body may still be read: byte by byte, to stop at it.
+	 */
 	if (session->exchange && len > session->credit)
-		len = session->credit;
+		len = session->credit || is_in_body(&session->reader) ? session->credit : 1;
 	if (session->exchange && len > LINK_DATA_MAX)
 		len = LINK_DATA_MAX;
 	if (len == 0 && session->reader.state != H1_STATE_OVER)
@@ -243,21 +265,38 @@ static bool step(struct session *session)
 	return event != H1_NEEDS_MORE && event != H1_BROKEN && session->source.fd >= 0;
 }
 
+/* Nothing more will come, and nothing is under way. */
+static bool is_finished(const struct session *session)
+{
+	return session->has_input_ended && !session->exchange && out_len(session) == 0 &&
+	       session->in_end == session->in_start;
+}
+
+/* The input has ended in the middle of a request. */
+static bool is_cut_short(const struct session *session)
+{
+	return session->has_input_ended && session->exchange && !session->is_request_over &&
+	       session->in_end == session->in_start;
+}
+
 static void process(struct session *session)
 {
-	while (session->source.fd >= 0 && step(session))
-		;
-	if (session->source.fd < 0)
-		return;
-	if (session->in_start == session->in_end)
-		session->in_start = session->in_end = 0;
-	/* Nothing more will come, and nothing is under way. */
-	if (session->has_input_ended && !session->exchange && out_len(session) == 0 &&
-	    session->in_end == session->in_start) {
+	size_t before;
+
+	do {
+		before = session->in_end - session->in_start;
+		while (session->source.fd >= 0 && step(session))
+			;
+		if (session->source.fd < 0)
+			return;
+		if (session->in_start == session->in_end)
+			session->in_start = session->in_end = 0;
+		flush(session);
+		/* What was written made room for what was sent ahead. */
+	} while (session->source.fd >= 0 && session->in_end > session->in_start &&
+		 session->in_end - session->in_start < before);
+	if (session->source.fd >= 0 && (is_finished(session) || is_cut_short(session)))
 		session_close(session);
-		return;
-	}
-	flush(session);
 	gate_flush(session->gate);
 }
 
@@ -292,13 +331,12 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 							     offsetof(struct session, source));
 
 	(void)now_ms;
-	if ((ready & LOOP_READ) && (source->interest & LOOP_READ))
-		read_input(session);
-	if (source->fd >= 0 && session->has_input_ended && session->exchange &&
-	    !session->is_request_over && session->in_end == session->in_start) {
-		session_close(session); /* a request that was cut short */
+	if (ready & LOOP_HANGUP) {
+		session_close(session); /* nobody is there any more to answer */
 		return;
 	}
+	if ((ready & LOOP_READ) && (source->interest & LOOP_READ) && !session->gate->is_paused)
+		read_input(session);
 	if (source->fd >= 0)
 		process(session);
 }
@@ -339,6 +377,13 @@ static bool is_informational(int status)
 	return status >= 100 && status < 200;
 }
 
+/* A reply that could have a body says that it has none; others must not. */
+static bool may_have_body(int status, struct bytes method)
+{
+	return status >= 200 && status != 204 && status != 304 &&
+	       !bytes_equal(method, BYTES("HEAD"));
+}
+
 void session_on_reply(struct session *session, struct bytes payload)
 {
 	static struct link_reply reply; /* large, and needed only in here */
@@ -349,6 +394,7 @@ void session_on_reply(struct session *session, struct bytes payload)
 		reset(session);
 		return;
 	}
+	make_room(session);
 	if (is_informational(reply.status) && head->minor == 0)
 		return; /* a client of HTTP/1.0 does not know them */
 	h1_write_status_line(&session->out, reply.status, reply.reason);
@@ -374,6 +420,8 @@ void session_on_reply(struct session *session, struct bytes payload)
 		h1_write_field(&session->out, BYTES("connection"), BYTES("close"));
 	else if (head->minor == 0)
 		h1_write_field(&session->out, BYTES("connection"), BYTES("keep-alive"));
+	if (framing == FRAMING_NONE && may_have_body(reply.status, head->method))
+		h1_write_field(&session->out, BYTES("content-length"), BYTES("0"));
 	h1_write_framing(&session->out, framing, reply.length);
 	flush(session);
 }
@@ -388,8 +436,7 @@ void session_on_data(struct session *session, struct bytes data)
 		reset(session);
 		return;
 	}
-	if (session->out_start > 0 && out_len(session) == 0)
-		session->out.len = session->out_start = 0;
+	make_room(session);
 	if (session->is_reply_chunked)
 		buf_add(&session->out, chunk, h1_format_chunk_head(chunk, data.len));
 	buf_add(&session->out, data.data, data.len);
@@ -419,6 +466,7 @@ void session_on_end(struct session *session, struct bytes payload)
 		session->keeps_alive = false;
 	}
 	gate_end_exchange(session->gate, session);
+	session->is_reply_begun = false;
 	if (session->keeps_alive) {
 		session->state = SESSION_READ_HEAD;
 		h1_reader_next(&session->reader);

@@ -85,24 +85,49 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* One character of a key as it is meant; names in rules are ASCII, others become 0. */
-static char decode(struct bytes *text)
+/* Folds case as lenient parsers do: two characters outside ASCII fold into it. */
+static char fold(int c)
 {
-	char c = bytes_take(text, 1).data[0];
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	if (c == 0x17f)
+		return 's';
+	if (c == 0x212a)
+		return 'k';
+	return c < 0x80 ? (char)c : '\0';
+}
+
+static int decode_escape(struct bytes *text)
+{
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *at;
+	char c = bytes_take(text, 1).data[0];
+	const char *at = strchr(from, c);
 	int value = 0;
 
-	if (c != '\\')
-		return c;
-	c = bytes_take(text, 1).data[0];
-	if (c != 'u') {
-		at = strchr(from, c);
-		return at ? to[at - from] : '\0';
-	}
+	if (c != 'u')
+		return at ? to[at - from] : 0;
 	for (struct bytes digits = bytes_take(text, 4); digits.len > 0;)
 		value = value << 4 | hex_digit(bytes_take(&digits, 1).data[0]);
-	return value < 0x80 ? (char)value : '\0';
+	return value;
+}
+
+/* One character of a key as it is meant, folded; names in rules are lower-case ASCII. */
+static char decode(struct bytes *text)
+{
+	static const struct {
+		struct bytes form;
+		int value;
+	} others[] = { { { "\xc5\xbf", 2 }, 0x17f }, { { "\xe2\x84\xaa", 3 }, 0x212a } };
+	unsigned char c;
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (text->len >= others[i].form.len &&
+		    memcmp(text->data, others[i].form.data, others[i].form.len) == 0) {
+			bytes_take(text, others[i].form.len);
+			return fold(others[i].value);
+		}
+	c = (unsigned char)bytes_take(text, 1).data[0];
+	return fold(c == '\\' ? decode_escape(text) : c);
 }
 
 static bool key_is(struct bytes key, const char *name)
@@ -198,6 +223,9 @@ static int begin_value(struct json_edit *edit, char c)
 	if (c == '{' || c == '[')
 		return open_container(edit, c == '{');
 	if (c == '"') {
+		/* Some upstreams read JSON out of a string where an object belongs. */
+		if (edit->depth == 1 && edit->within && in_object(edit) && !edit->skip_depth)
+			return fail(edit, EBADMSG);
 		edit->state = JSON_EDIT_STRING;
 		return 0;
 	}

@@ -4,9 +4,10 @@
  * other byte as it is (INV-ATTRIBUTION).
  *
  * Some upstreams let the body outrank the headers that we set. Members of the outermost
- * object, and those one object below it, can be removed. A key is compared as a parser
- * would read it, escapes and all; a body that is not JSON is refused, because another
- * parser might find in it what we did not.
+ * object, and those one object below it, can be removed. A key is compared as the most
+ * lenient parser would read it, escapes decoded and case folded; a body that is not JSON
+ * is refused, because another parser might find in it what we did not, and so is a string
+ * in place of that object.
  */
 #ifndef KEEPER_JSON_EDIT_H
 #define KEEPER_JSON_EDIT_H

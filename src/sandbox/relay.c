@@ -51,25 +51,51 @@ struct pollfd relay_want(const struct relay *relay)
 	return (struct pollfd){ .fd = relay->from, .events = POLLIN };
 }
 
-/*
- * A file has a position, which its other users share: it goes back by what was read from
- * it but not by the agent. What came from a pipe cannot be given back.
- */
-static void give_back(const struct relay *relay)
+void relay_keep_position(struct relay *relay, int pipe_fd)
+{
+	off_t position = relay->from < 0 ? -1 : lseek(relay->from, 0, SEEK_CUR);
+
+	if (position < 0)
+		return;
+	relay->pipe_fd = fcntl(pipe_fd, F_DUPFD_CLOEXEC, 3);
+	relay->has_position = relay->pipe_fd >= 0;
+	relay->file_fd = relay->from;
+	relay->position = position;
+}
+
+void relay_give_back(struct relay *relay)
 {
 	int unread = 0;
+	off_t position;
 
-	if (relay->from < 0 || relay->to < 0 || ioctl(relay->to, FIONREAD, &unread) < 0)
+	if (!relay->has_position)
 		return;
-	unread += (int)(relay->end - relay->start);
-	if (unread > 0 && lseek(relay->from, -(off_t)unread, SEEK_CUR) < 0)
-		return; /* not a file */
+	relay->has_position = false;
+	position = lseek(relay->file_fd, 0, SEEK_CUR);
+	if (position >= 0 && ioctl(relay->pipe_fd, FIONREAD, &unread) == 0) {
+		position -= unread + (off_t)(relay->end - relay->start);
+		/* Bytes that the agent put into the pipe itself do not count. */
+		if (lseek(relay->file_fd, position < relay->position ? relay->position : position,
+			  SEEK_SET) < 0)
+			position = -1;
+	}
+	close_fd(&relay->pipe_fd);
+}
+
+void relay_bound(struct relay *relay)
+{
+	int available = 0;
+
+	if (relay->from < 0 || ioctl(relay->from, FIONREAD, &available) < 0)
+		return;
+	relay->is_bounded = true;
+	relay->left = (uint64_t)available;
+	if (relay->left == 0 && relay->start == relay->end)
+		relay_end(relay);
 }
 
 void relay_end(struct relay *relay)
 {
-	if (relay->gives_back)
-		give_back(relay);
 	if (relay->owns_from)
 		close_fd(&relay->from);
 	relay->from = -1;
@@ -100,7 +126,10 @@ static size_t spend(struct budget *budget, const char *bytes, size_t len)
 
 static void take_in(struct relay *relay)
 {
-	ssize_t n = read(relay->from, relay->chunk, sizeof(relay->chunk));
+	size_t most = relay->is_bounded && relay->left < sizeof(relay->chunk)
+			      ? (size_t)relay->left
+			      : sizeof(relay->chunk);
+	ssize_t n = read(relay->from, relay->chunk, most);
 	size_t allowed;
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -117,6 +146,7 @@ static void take_in(struct relay *relay)
 		relay_end(relay);
 		return;
 	}
+	relay->left -= relay->is_bounded ? (uint64_t)n : 0;
 	allowed = spend(relay->budget, relay->chunk, (size_t)n);
 	if (relay->into) {
 		buf_add(relay->into, relay->chunk, allowed);
@@ -147,4 +177,6 @@ void relay_move(struct relay *relay)
 		give_out(relay);
 	else
 		take_in(relay);
+	if (relay->is_bounded && relay->left == 0 && relay->start == relay->end)
+		relay_end(relay);
 }

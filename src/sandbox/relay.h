@@ -28,7 +28,12 @@ struct relay {
 	bool sends_eof;    /* `to` is a terminal: its end-of-file character follows the last byte */
 	bool was_blocking; /* `to` shares its flags with the caller, and gets them back */
 	bool is_mid_line;  /* the last byte was not the end of a line */
-	bool gives_back;   /* `from` may be a file whose position others share */
+	bool is_bounded;   /* only `left` more bytes are taken in */
+	uint64_t left;
+	bool has_position; /* a file whose position others share: */
+	int file_fd;       /* ... the file, borrowed */
+	int pipe_fd;       /* ... the agent's end of the pipe; owned */
+	int64_t position;  /* ... where it was before the run */
 	bool must_finish;  /* the run is not over while this one has not ended */
 	char chunk[RELAY_CHUNK];
 	size_t start, end; /* read but not yet written */
@@ -47,5 +52,18 @@ struct pollfd relay_want(const struct relay *relay);
 void relay_move(struct relay *relay);
 
 void relay_end(struct relay *relay);
+
+/*
+ * Those who could write have ended: what is in the pipe now is the last of it. Whoever
+ * else may have got hold of the other end is not listened to.
+ */
+void relay_bound(struct relay *relay);
+
+/*
+ * Where `from` is a file, its position goes back at the end of the run by what was read
+ * but not by the agent, whose end of the pipe this is.
+ */
+void relay_keep_position(struct relay *relay, int pipe_fd);
+void relay_give_back(struct relay *relay);
 
 #endif

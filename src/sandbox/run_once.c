@@ -74,15 +74,24 @@ static void give_agent(struct run *run, int index, int fd, bool is_owned)
 	run->owns_agent_fd[index] = is_owned;
 }
 
-/* Puts a pipe between the agent's descriptor `index` and us; returns our end. */
+/*
+ * Puts a pipe between the agent's descriptor `index` and us; returns our end. It does not
+ * block: the agent can open its own end the other way round, and take or add what poll
+ * has told us about.
+ */
 static int give_pipe(struct run *run, int index)
 {
-	int fds[2];
+	int fds[2], ours;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
 	give_agent(run, index, fds[index == STDIN_FILENO ? 0 : 1], true);
-	return fds[index == STDIN_FILENO ? 1 : 0];
+	ours = fds[index == STDIN_FILENO ? 1 : 0];
+	if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0) {
+		close(ours);
+		return -errno;
+	}
+	return ours;
 }
 
 static bool is_dev_null(int fd)
@@ -114,7 +123,7 @@ static int set_up_stdin(struct run *run, int fd, struct err *err)
 		return err_set(err, -r, "create a pipe");
 	relay = add_relay(run, fd, r);
 	relay->closes_to = true;
-	relay->gives_back = true;
+	relay_keep_position(relay, run->agent_fds[STDIN_FILENO]);
 	if (fd < 0)
 		relay_end(relay); /* nothing to read */
 	return 0;
@@ -231,8 +240,10 @@ static void run_fini(struct run *run)
 	}
 	close_fd(&run->spawned.control_fd);
 	close_agent_fds(run);
-	for (size_t i = 0; i < run->supervision.relay_count; i++)
+	for (size_t i = 0; i < run->supervision.relay_count; i++) {
+		relay_give_back(&run->relays[i]);
 		relay_end(&run->relays[i]);
+	}
 	close_fd(&run->supervision.master_fd);
 	if (run->is_raw)
 		pty_restore(STDIN_FILENO, &run->saved_mode);

@@ -198,11 +198,19 @@ static void on_init_gone(struct watch *watch)
 	close_fd(&run->spawned->control_fd);
 	run->init_status = pidfd_reap(run->spawned->pidfd);
 	close_fd(&run->spawned->pidfd);
-	/* The terminal's input has nobody to go to. */
-	for (size_t i = 0; i < run->relay_count; i++)
-		if (!run->relays[i].must_finish)
-			relay_end(&run->relays[i]);
+	for (size_t i = 0; i < run->relay_count; i++) {
+		struct relay *relay = &run->relays[i];
+
+		relay_give_back(relay);
+		if (!relay->must_finish)
+			relay_end(relay); /* input has nobody to go to */
+		else if (relay->from != run->master_fd)
+			relay_bound(relay);
+	}
 	watch->phase = PHASE_DRAINING;
+	/* A terminal says when its other side is closed, unless somebody else has it still. */
+	if (run->master_fd >= 0)
+		watch->next_ms = clock_now_ms() + run->plan->limits.grace_ms;
 	if (run->plan->limits.timeout_ms) {
 		uint64_t deadline_ms = run->start_ms + run->plan->limits.timeout_ms;
 		uint64_t now_ms = clock_now_ms();

@@ -136,8 +136,11 @@ void cgroup_close(struct cgroup *group)
 	close_fd(&group->oom_fd);
 	close_fd(&group->bus_fd);
 	close_fd(&group->holder_fd);
-	if (group->holder_pidfd >= 0 && pidfd_reap(group->holder_pidfd) < 0)
+	if (group->holder_pidfd >= 0) {
 		pidfd_kill(group->holder_pidfd, SIGKILL);
+		if (pidfd_reap(group->holder_pidfd) < 0)
+			close_fd(&group->holder_pidfd); /* somebody else has reaped it */
+	}
 	close_fd(&group->holder_pidfd);
 }
 

@@ -260,6 +260,25 @@ static void nothing_is_added_to_a_log_that_is_damaged(void **state)
 	audit_close(&log);
 }
 
+/* A writer notices that its own records were cut off, also when others grew in their place. */
+static void a_cut_is_not_covered_up(void **state)
+{
+	struct audit_log log;
+	struct err err;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(audit_open(&log, path, AUDIT_WRITE, &err), 0);
+	assert_int_equal(write_one(&log, 1), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(write_one(&log, 2), 0);
+	assert_int_equal(truncate(path, st.st_size), 0);
+	assert_int_equal(write_one(&log, 3), -EILSEQ);
+	write_many(4);
+	assert_int_equal(write_one(&log, 3), -EILSEQ);
+	audit_close(&log);
+}
+
 static void a_link_is_not_followed(void **state)
 {
 	struct audit_log log;
@@ -282,5 +301,6 @@ int main(void)
 		  FRESH(other_orders_are_found_and_named), FRESH(a_record_of_another_log_is_found),
 		  FRESH(many_writers_make_one_chain),
 		  FRESH(a_record_that_does_not_fit_leaves_nothing),
-		  FRESH(nothing_is_added_to_a_log_that_is_damaged), FRESH(a_link_is_not_followed));
+		  FRESH(nothing_is_added_to_a_log_that_is_damaged), FRESH(a_cut_is_not_covered_up),
+		  FRESH(a_link_is_not_followed));
 }

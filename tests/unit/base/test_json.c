@@ -24,6 +24,7 @@ static void strings_are_escaped(void **state)
 	becomes("\n\r\t", 3, "\"\\n\\r\\t\"");
 	becomes("\0\x1f\x7f", 3, "\"\\u0000\\u001f\\u007f\"");
 	becomes("\xc3\xa4", 2, "\"\xc3\xa4\"");
+	becomes("\xc2\x9b", 2, "\"\\u009b\"");
 	becomes("\xff", 1, "\"\xef\xbf\xbd\"");
 	becomes("\xe2\x82", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");
 }

@@ -29,13 +29,12 @@ static const struct row rows[] = {
 	{ "{\"messages\":[{\"role\":\"user\",\"content\":\"user\"}]}",
 	  "{\"messages\":[{\"role\":\"user\",\"content\":\"user\"}]}" },
 	{ "{\"a\":{\"user\":1}}", "{\"a\":{\"user\":1}}" },
-	{ "{\"User\":1,\"users\":2,\"use\":3,\"\":4}",
-	  "{\"User\":1,\"users\":2,\"use\":3,\"\":4}" },
+	{ "{\"users\":2,\"use\":3,\"\":4}", "{\"users\":2,\"use\":3,\"\":4}" },
 	{ "{\"user_id\":1}", "{\"user_id\":1}" },
 	{ "[1,{\"user\":2}]", "[1,{\"user\":2}]" },
 	{ "\"user\"", "\"user\"" },
 	{ "-1.5e+10", "-1.5e+10" },
-	{ "{\"metadata\":\"user_id\"}", "{\"metadata\":\"user_id\"}" },
+	{ "{\"metadata\":null}", "{\"metadata\":null}" },
 	{ "{\"metadata\":[{\"user_id\":1}]}", "{\"metadata\":[{\"user_id\":1}]}" },
 	{ "{\"x\":{\"metadata\":{\"user_id\":1}}}", "{\"x\":{\"metadata\":{\"user_id\":1}}}" },
 	{ "{\"metadata\":{\"a\":{\"user_id\":1}}}", "{\"metadata\":{\"a\":{\"user_id\":1}}}" },
@@ -67,6 +66,18 @@ static const struct row rows[] = {
 	{ "{\"safety\\u005fidentifier\":1}", "{}" },
 	{ "{\"us\\u0165r\":1}", "{\"us\\u0165r\":1}" },
 	{ "{\"user\\u0000\":1}", "{\"user\\u0000\":1}" },
+
+	/* and in whatever case, as Go reads it */
+	{ "{\"User\":1,\"uSER\":2,\"c\":3}", "{\"c\":3}" },
+	{ "{\"u\\u017fer\":1}", "{}" },
+	{ "{\"u\xc5\xbf"
+	  "er\":1}",
+	  "{}" },
+	{ "{\"METADATA\":{\"User_ID\":1,\"a\":2}}", "{\"METADATA\":{\"a\":2}}" },
+
+	/* a string where the object belongs may be read as JSON */
+	{ "{\"metadata\":\"{\\\"user_id\\\":1}\"}", NULL },
+	{ "{\"Metadata\":\"x\"}", NULL },
 
 	/* one object below */
 	{ "{\"metadata\":{\"user_id\":1,\"a\":2},\"b\":3}", "{\"metadata\":{\"a\":2},\"b\":3}" },

@@ -94,32 +94,86 @@ static void a_terminal_gets_its_end_of_file(void **state)
 	}
 }
 
-/* What the agent did not read, the caller can. */
-static void a_file_gets_its_position_back(void **state)
+static int open_file(const char *text)
 {
-	char path[] = "/tmp/warder-relay-XXXXXX", got[4];
-	struct relay relay = { .closes_to = true, .gives_back = true };
-	int file = mkstemp(path), fds[2];
+	char path[] = "/tmp/warder-relay-XXXXXX";
+	int file = mkstemp(path);
 
-	(void)state;
 	assert_true(file >= 0);
 	unlink(path);
-	assert_int_equal(write(file, "0123456789", 10), 10);
+	assert_int_equal(write(file, text, strlen(text)), strlen(text));
 	lseek(file, 0, SEEK_SET);
+	return file;
+}
+
+/* What the agent did not read, the caller can: also after the relay has seen the end. */
+static void a_file_gets_its_position_back(void **state)
+{
+	char got[4];
+	struct relay relay = { .closes_to = true };
+	int file = open_file("0123456789"), fds[2];
+
+	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	relay.from = file;
 	relay.to = fds[1];
-	relay_move(&relay);
-	relay_move(&relay);
+	relay_keep_position(&relay, fds[0]);
+	while (relay.from >= 0)
+		relay_move(&relay);
 	assert_int_equal(read(fds[0], got, 4), 4);
-	relay_end(&relay);
+	relay_give_back(&relay);
 	assert_int_equal(lseek(file, 0, SEEK_CUR), 4);
 	close(fds[0]);
 	close(file);
 }
 
+/* Bytes that the agent writes into its own standard input do not move the file. */
+static void a_position_never_goes_back_beyond_its_start(void **state)
+{
+	struct relay relay = { .closes_to = true };
+	int file = open_file("0123456789"), fds[2];
+
+	(void)state;
+	lseek(file, 6, SEEK_SET);
+	assert_int_equal(pipe(fds), 0);
+	relay.from = file;
+	relay.to = fds[1];
+	relay_keep_position(&relay, fds[0]);
+	relay_move(&relay);
+	relay_move(&relay);
+	assert_int_equal(write(fds[1], "forged", 6), 6);
+	relay_give_back(&relay);
+	relay_end(&relay);
+	assert_int_equal(lseek(file, 0, SEEK_CUR), 6);
+	close(fds[0]);
+	close(file);
+}
+
+/* What is in the pipe when the run ends is the last of it, whoever holds the other end. */
+static void a_bounded_relay_does_not_wait_for_the_end(void **state)
+{
+	struct buf out;
+	struct relay relay = { .to = -1, .into = &out, .owns_from = true };
+	int fds[2];
+
+	(void)state;
+	buf_init(&out, 100);
+	assert_int_equal(pipe(fds), 0);
+	relay.from = fds[0];
+	assert_int_equal(write(fds[1], "ours", 4), 4);
+	relay_bound(&relay);
+	assert_int_equal(write(fds[1], "forged", 6), 6);
+	while (relay.from >= 0)
+		relay_move(&relay);
+	assert_string_equal(out.data, "ours");
+	close(fds[1]);
+	buf_fini(&out);
+}
+
 int main(void)
 {
 	RUN_TESTS(TEST(a_budget_is_shared_and_cut_between_characters), TEST(bytes_pass_in_order),
-		  TEST(a_terminal_gets_its_end_of_file), TEST(a_file_gets_its_position_back));
+		  TEST(a_terminal_gets_its_end_of_file), TEST(a_file_gets_its_position_back),
+		  TEST(a_position_never_goes_back_beyond_its_start),
+		  TEST(a_bounded_relay_does_not_wait_for_the_end));
 }
