@@ -7,7 +7,7 @@
 #include "http/head.h"
 
 /* Room for the line before a chunk, and for what follows the last one. */
-#define H1_CHUNK_HEAD_MAX 20
+#define H1_CHUNK_HEAD_MAX ((size_t)20)
 #define H1_CHUNK_END      "\r\n"
 #define H1_LAST_CHUNK     "0\r\n\r\n"
 

@@ -102,13 +102,13 @@ static int decode_escape(struct bytes *text)
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	char c = bytes_take(text, 1).data[0];
 	const char *at = strchr(from, c);
-	int value = 0;
+	unsigned int value = 0;
 
 	if (c != 'u')
 		return at ? to[at - from] : 0;
 	for (struct bytes digits = bytes_take(text, 4); digits.len > 0;)
-		value = value << 4 | hex_digit(bytes_take(&digits, 1).data[0]);
-	return value;
+		value = value << 4 | ((unsigned int)hex_digit(bytes_take(&digits, 1).data[0]) & 15);
+	return (int)value;
 }
 
 /* One character of a key as it is meant, folded; names in rules are lower-case ASCII. */

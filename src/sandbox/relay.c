@@ -75,9 +75,8 @@ void relay_give_back(struct relay *relay)
 	if (position >= 0 && ioctl(relay->pipe_fd, FIONREAD, &unread) == 0) {
 		position -= unread + (off_t)(relay->end - relay->start);
 		/* Bytes that the agent put into the pipe itself do not count. */
-		if (lseek(relay->file_fd, position < relay->position ? relay->position : position,
-			  SEEK_SET) < 0)
-			position = -1;
+		lseek(relay->file_fd, position < relay->position ? relay->position : position,
+		      SEEK_SET);
 	}
 	close_fd(&relay->pipe_fd);
 }
