@@ -20,12 +20,9 @@ class Gate:
         ours, theirs = link.pair()
         # As the run hands them over: 3 and 4, whatever their numbers are here.
         high = [fcntl.fcntl(s, fcntl.F_DUPFD, 20) for s in (self.listener, theirs)]
-
-        def place():
-            for number, fd in enumerate(high, 3):
-                os.dup2(fd, number)
-        self.process = subprocess.Popen([harness.BUILD / "src" / "warder-gateway", "gate"],
-                                        preexec_fn=place, pass_fds=(3, 4))
+        place = 'exec "$0" gate 3<&{0} 4<&{1} {0}<&- {1}<&-'.format(*high)
+        self.process = subprocess.Popen(
+            ["bash", "-c", place, harness.BUILD / "src" / "warder-gateway"], pass_fds=high)
         for fd in high:
             os.close(fd)
         theirs.close()
