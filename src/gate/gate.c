@@ -52,7 +52,8 @@ void gate_flush(struct gate *gate)
 	}
 	left = gate->out.len - gate->out_start;
 	if (left == 0 || gate->out_start > GATE_LINK_OUT_HIGH) {
-		memmove(gate->out.data, gate->out.data + gate->out_start, left);
+		if (left > 0)
+			memmove(gate->out.data, gate->out.data + gate->out_start, left);
 		gate->out.len = left;
 		gate->out_start = 0;
 	}
