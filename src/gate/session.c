@@ -224,26 +224,50 @@ static bool is_in_body(const struct h1_reader *reader)
 	return reader->state == H1_STATE_BODY || reader->state == H1_STATE_CHUNK_DATA;
 }
 
+/* Whether it is this session's turn to be read. */
+static bool may_read(const struct session *session)
+{
+	if (session->state == SESSION_DRAIN || session->gate->is_paused)
+		return false;
+	if (session->exchange)
+		return !session->is_request_over;
+	/* The reply before is still being written: the next request waits for it. */
+	return out_len(session) == 0;
+}
+
+/* How much of the input may be read now: within an exchange, not beyond its credit. */
+static size_t readable_len(const struct session *session)
+{
+	size_t len = session->in_end - session->in_start;
+
+	if (!session->exchange)
+		return len;
+	/* Without credit, what frames a body is still read: byte by byte, to stop at the body. */
+	if (len > session->credit)
+		len = session->credit || is_in_body(&session->reader) ? session->credit : 1;
+	return len > LINK_DATA_MAX ? LINK_DATA_MAX : len;
+}
+
+static void on_broken(struct session *session)
+{
+	if (!session->is_reply_begun)
+		refuse_fault(session);
+	if (!session->exchange)
+		return;
+	link_write_abort(&session->gate->out, session->exchange);
+	gate_end_exchange(session->gate, session);
+	if (session->is_reply_begun)
+		reset(session);
+}
+
 /* Reads as far as the exchange allows; false when it is to wait. */
 static bool step(struct session *session)
 {
-	size_t len = session->in_end - session->in_start;
+	size_t len = readable_len(session);
 	struct bytes input, data = { NULL, 0 };
 	enum h1_event event;
 
-	if (session->state == SESSION_DRAIN || session->gate->is_paused ||
-	    (session->exchange && session->is_request_over))
-		return false;
-	/* The reply before is still being written: the next request waits for it. */
-	if (!session->exchange && out_len(session) > 0)
-		return false;
-	/* Without credit, the framing around a body may still be read: byte by byte, to stop at it.
-	 */
-	if (session->exchange && len > session->credit)
-		len = session->credit || is_in_body(&session->reader) ? session->credit : 1;
-	if (session->exchange && len > LINK_DATA_MAX)
-		len = LINK_DATA_MAX;
-	if (len == 0 && session->reader.state != H1_STATE_OVER)
+	if (!may_read(session) || (len == 0 && session->reader.state != H1_STATE_OVER))
 		return false;
 	input = (struct bytes){ session->in + session->in_start, len };
 	event = h1_read(&session->reader, &input, &data);
@@ -254,14 +278,8 @@ static bool step(struct session *session)
 		on_body(session, data);
 	else if (event == H1_END)
 		on_request_end(session);
-	else if (event == H1_BROKEN && !session->is_reply_begun)
-		refuse_fault(session);
-	if (event == H1_BROKEN && session->exchange) {
-		link_write_abort(&session->gate->out, session->exchange);
-		gate_end_exchange(session->gate, session);
-		if (session->is_reply_begun)
-			reset(session);
-	}
+	else if (event == H1_BROKEN)
+		on_broken(session);
 	return event != H1_NEEDS_MORE && event != H1_BROKEN && session->source.fd >= 0;
 }
 
