@@ -220,6 +220,8 @@ int loop_turn(struct loop *loop, int wait_ms)
 	}
 	loop->event_count = 0;
 	run_timers(loop, now_ms);
+	if (loop->on_turn_end)
+		loop->on_turn_end(loop, now_ms);
 	free_deferred(loop);
 	return 0;
 }

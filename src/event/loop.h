@@ -2,10 +2,11 @@
 /*
  * The event loop: the only place that knows epoll.
  *
- * One turn: wait, dispatch what is ready, run the timers that are due, free what was given
- * up. A callback may remove anything, itself included, and anything that is ready in the
- * same turn: what it removes is not called any more, and what it frees with loop_defer
- * lives to the end of the turn.
+ * One turn: wait, dispatch what is ready, run the timers that are due, finish the turn, free
+ * what was given up. Finishing is for what is better done once for all of a turn's events,
+ * such as writing what they have gathered. A callback may remove anything, itself included, and
+ * anything that is ready in the same turn: what it removes is not called any more, and what it
+ * frees with loop_defer lives to the end of the turn.
  *
  * The time is taken once per turn and passed on.
  */
@@ -56,6 +57,7 @@ struct loop {
 	struct epoll_event *events;
 	int event_count, event_next;
 	bool is_over;
+	void (*on_turn_end)(struct loop *loop, uint64_t now_ms); /* or NULL */
 };
 
 int loop_init(struct loop *loop) must_check;

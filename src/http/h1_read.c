@@ -6,21 +6,20 @@ void h1_reader_init(struct h1_reader *reader, bool is_reply)
 {
 	*reader = (struct h1_reader){ .is_reply = is_reply };
 	buf_init(&reader->text, HTTP_HEAD_MAX);
-	buf_init(&reader->trailer_text, HTTP_TRAILER_MAX);
 }
 
 void h1_reader_fini(struct h1_reader *reader)
 {
 	buf_fini(&reader->text);
-	buf_fini(&reader->trailer_text);
 }
 
 void h1_reader_next(struct h1_reader *reader)
 {
-	reader->state = H1_STATE_HEAD;
-	reader->has_skipped = false;
-	reader->text.len = reader->trailer_text.len = reader->line_len = 0;
-	reader->method = (struct bytes){ NULL, 0 };
+	struct h1_reader next = { .is_reply = reader->is_reply };
+
+	buf_fini(&reader->text);
+	next.text = reader->text;
+	*reader = next;
 }
 
 static enum h1_event fail(struct h1_reader *reader, enum http_fault fault)
@@ -32,35 +31,64 @@ static enum h1_event fail(struct h1_reader *reader, enum http_fault fault)
 
 /* ---- collecting blocks of lines ---- */
 
-/*
- * Adds lines up to and with an empty one. 1 when the block is whole, 0 when more is
- * needed, -1 when it is too large. An empty line is CRLF or, so that it is found and
- * then refused, a bare LF.
+/* Whether the line that ends at `end` is empty: CRLF or, so that it is found and then refused, LF.
  */
-static int collect_block(struct h1_reader *reader, struct buf *text, struct bytes *input)
+static bool is_empty_line(const struct h1_reader *reader, const char *start, const char *end)
 {
-	while (input->len > 0) {
-		const char *end = memchr(input->data, '\n', input->len);
-		size_t len = end ? (size_t)(end - input->data) + 1 : input->len;
-		struct bytes part = bytes_take(input, len);
+	size_t before = reader->line_len, here = (size_t)(end - start) + 1;
 
-		if (buf_add(text, part.data, part.len) < part.len)
-			return -1;
-		reader->line_len += part.len;
-		if (!end)
-			return 0;
-		if (reader->line_len == 1 ||
-		    (reader->line_len == 2 && text->data[text->len - 2] == '\r')) {
+	if (before + here == 1)
+		return true;
+	if (before + here != 2)
+		return false;
+	return (before ? reader->text.data[reader->text.len - 1] : start[0]) == '\r';
+}
+
+/* The length of what completes the block, or 0 when its end is not there yet. */
+static size_t find_block_end(struct h1_reader *reader, struct bytes input)
+{
+	const char *start = input.data, *stop = input.data + input.len, *end;
+
+	while ((end = memchr(start, '\n', (size_t)(stop - start)))) {
+		if (is_empty_line(reader, start, end)) {
 			reader->line_len = 0;
-			return 1;
+			return (size_t)(end - input.data) + 1;
 		}
 		reader->line_len = 0;
+		start = end + 1;
+		if (start == stop)
+			break;
 	}
+	reader->line_len += (size_t)(stop - start);
 	return 0;
 }
 
+/*
+ * Takes lines up to and with an empty one. 1 when the block is whole, 0 when more is
+ * needed, -1 when it is too large. A block that came in one piece is not copied.
+ */
+static int take_block(struct h1_reader *reader, struct bytes *input, size_t most,
+		      struct bytes *ret_block)
+{
+	size_t len = find_block_end(reader, *input);
+	struct bytes part = bytes_take(input, len ? len : input->len);
+
+	if (reader->text.len + part.len > most)
+		return -1;
+	if (len && reader->text.len == 0) {
+		*ret_block = part;
+		return 1;
+	}
+	buf_add(&reader->text, part.data, part.len);
+	if (!len)
+		return 0;
+	*ret_block = (struct bytes){ reader->text.data, reader->text.len };
+	reader->is_text_used = true;
+	return 1;
+}
+
 /* Where the body begins, by the head's framing. */
-static void enter_body(struct h1_reader *reader)
+static void enter_body(struct h1_reader *reader, const struct http_head *head)
 {
 	static const enum h1_state states[] = {
 		[FRAMING_NONE] = H1_STATE_OVER,
@@ -69,54 +97,59 @@ static void enter_body(struct h1_reader *reader)
 		[FRAMING_CLOSE] = H1_STATE_BODY_CLOSE,
 	};
 
-	reader->left = reader->head.length;
-	reader->state = states[reader->head.framing];
-	reader->trailer.field_count = 0;
+	reader->left = head->framing == FRAMING_LENGTH ? head->length : 0;
+	reader->state = states[head->framing];
 }
 
 /*
  * One empty line before a request is a leftover of old clients and skipped (RFC 9112
  * 2.2); a second one is a fault like any other first line.
  */
-static bool skips_empty_line(struct h1_reader *reader)
+static bool skips_empty_line(struct h1_reader *reader, struct bytes block)
 {
-	if (reader->is_reply || reader->has_skipped || reader->text.len != 2)
+	if (reader->is_reply || reader->has_skipped || block.len != 2)
 		return false;
 	reader->has_skipped = true;
-	reader->text.len = 0;
 	return true;
 }
 
-static enum h1_event read_head(struct h1_reader *reader, struct bytes *input)
+static enum h1_event read_head(struct h1_reader *reader, struct bytes *input,
+			       struct h1_result *result)
 {
-	struct bytes text;
-	int whole = collect_block(reader, &reader->text, input);
+	struct bytes block;
+	int whole = take_block(reader, input, HTTP_HEAD_MAX, &block);
 
 	if (whole < 0)
 		return fail(reader, FAULT_HEAD_LONG);
-	if (whole == 0 || skips_empty_line(reader))
+	if (whole == 0)
 		return H1_NEEDS_MORE;
-	text = (struct bytes){ reader->text.data, reader->text.len };
-	reader->fault = reader->is_reply ? http_read_reply(text, reader->method, &reader->head)
-					 : http_read_request(text, &reader->head);
+	if (skips_empty_line(reader, block)) {
+		reader->text.len = 0;
+		reader->is_text_used = false;
+		return H1_NEEDS_MORE;
+	}
+	reader->fault = reader->is_reply
+				? http_read_reply(block, reader->answers_head, &result->head)
+				: http_read_request(block, &result->head);
 	if (reader->fault)
 		return fail(reader, reader->fault);
-	enter_body(reader);
+	enter_body(reader, &result->head);
 	return H1_HEAD;
 }
 
-static enum h1_event read_trailer(struct h1_reader *reader, struct bytes *input)
+static enum h1_event read_trailer(struct h1_reader *reader, struct bytes *input,
+				  struct h1_result *result)
 {
-	int whole = collect_block(reader, &reader->trailer_text, input);
+	struct bytes block;
+	int whole = take_block(reader, input, HTTP_TRAILER_MAX, &block);
 	enum http_fault fault;
 
 	if (whole < 0)
 		return fail(reader, FAULT_TRAILER_LONG);
 	if (whole == 0)
 		return H1_NEEDS_MORE;
-	fault = http_read_fields(
-		(struct bytes){ reader->trailer_text.data, reader->trailer_text.len },
-		&reader->trailer);
+	http_head_clear(&result->head);
+	fault = http_read_fields(block, &result->head);
 	if (fault)
 		return fail(reader, fault);
 	reader->state = H1_STATE_OVER;
@@ -151,46 +184,48 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* size [; extensions], without its CRLF. Extensions are skipped, but not any byte in them. */
-static enum http_fault read_chunk_size(struct bytes line, uint64_t *ret_size)
+/* One byte of size [; extensions] CR LF. Extensions are skipped, but not any byte in them. */
+static enum http_fault read_chunk_byte(struct h1_reader *reader, char c)
 {
-	uint64_t size = 0;
-	size_t i = 0;
+	int digit = hex_digit(c);
 
-	for (; i < line.len && hex_digit(line.data[i]) >= 0; i++) {
-		if (i == 15)
-			return FAULT_CHUNK; /* more than HTTP_LENGTH_MAX */
-		size = size << 4 | (uint64_t)hex_digit(line.data[i]);
+	if (++reader->line_len > HTTP_CHUNK_LINE_MAX)
+		return FAULT_CHUNK_LONG;
+	if (reader->has_cr || c == '\n')
+		return reader->has_cr && c == '\n' ? FAULT_NONE : FAULT_LINE_END;
+	if (c == '\r') {
+		reader->has_cr = true;
+		return reader->line_len > 1 ? FAULT_NONE : FAULT_CHUNK;
 	}
-	if (i == 0 || (i < line.len && line.data[i] != ';'))
+	if (reader->is_extension)
+		return (unsigned char)c < 0x20 || (unsigned char)c >= 0x7f ? FAULT_CHUNK
+									   : FAULT_NONE;
+	if (c == ';') {
+		reader->is_extension = true;
+		return reader->line_len > 1 ? FAULT_NONE : FAULT_CHUNK;
+	}
+	/* 15 digits are below HTTP_LENGTH_MAX. */
+	if (digit < 0 || reader->line_len > 15)
 		return FAULT_CHUNK;
-	for (; i < line.len; i++)
-		if ((unsigned char)line.data[i] < 0x20 || (unsigned char)line.data[i] >= 0x7f)
-			return FAULT_CHUNK;
-	*ret_size = size;
+	reader->left = reader->left << 4 | (uint64_t)digit;
 	return FAULT_NONE;
 }
 
 static enum h1_event read_chunk_line(struct h1_reader *reader, struct bytes *input)
 {
-	struct buf *text = &reader->trailer_text; /* free until the last chunk */
-	const char *end = memchr(input->data, '\n', input->len);
-	struct bytes part = bytes_take(input, end ? (size_t)(end - input->data) + 1 : input->len);
-	enum http_fault fault;
+	while (input->len > 0) {
+		char c = bytes_take(input, 1).data[0];
+		enum http_fault fault = read_chunk_byte(reader, c);
 
-	if (text->len + part.len > HTTP_CHUNK_LINE_MAX)
-		return fail(reader, FAULT_CHUNK_LONG);
-	buf_add(text, part.data, part.len);
-	if (!end)
-		return H1_NEEDS_MORE;
-	if (text->len < 2 || text->data[text->len - 2] != '\r')
-		return fail(reader, FAULT_LINE_END);
-	fault = read_chunk_size((struct bytes){ text->data, text->len - 2 }, &reader->left);
-	if (fault)
-		return fail(reader, fault);
-	text->len = 0;
-	reader->state = reader->left ? H1_STATE_CHUNK_DATA : H1_STATE_TRAILER;
-	reader->line_len = 0;
+		if (fault)
+			return fail(reader, fault);
+		if (c != '\n')
+			continue;
+		reader->line_len = 0;
+		reader->has_cr = reader->is_extension = false;
+		reader->state = reader->left ? H1_STATE_CHUNK_DATA : H1_STATE_TRAILER;
+		break;
+	}
 	return H1_NEEDS_MORE;
 }
 
@@ -210,40 +245,47 @@ static enum h1_event read_chunk_end(struct h1_reader *reader, struct bytes *inpu
 	return H1_NEEDS_MORE;
 }
 
-static enum h1_event step(struct h1_reader *reader, struct bytes *input, struct bytes *ret_data)
+static enum h1_event step(struct h1_reader *reader, struct bytes *input, struct h1_result *result)
 {
 	switch (reader->state) {
 	case H1_STATE_HEAD:
-		return read_head(reader, input);
+		return read_head(reader, input, result);
 	case H1_STATE_BODY:
-		return read_data(reader, input, ret_data, H1_STATE_OVER);
+		return read_data(reader, input, &result->data, H1_STATE_OVER);
 	case H1_STATE_BODY_CLOSE:
-		*ret_data = bytes_take(input, input->len);
+		result->data = bytes_take(input, input->len);
 		return H1_DATA;
 	case H1_STATE_CHUNK_LINE:
 		return read_chunk_line(reader, input);
 	case H1_STATE_CHUNK_DATA:
-		return read_data(reader, input, ret_data, H1_STATE_CHUNK_END);
+		return read_data(reader, input, &result->data, H1_STATE_CHUNK_END);
 	case H1_STATE_CHUNK_END:
 		return read_chunk_end(reader, input);
 	case H1_STATE_TRAILER:
-		return read_trailer(reader, input);
+		return read_trailer(reader, input, result);
 	case H1_STATE_OVER:
-		return H1_END;
 	case H1_STATE_FAULT:
 		break;
 	}
 	return H1_BROKEN;
 }
 
-enum h1_event h1_read(struct h1_reader *reader, struct bytes *input, struct bytes *ret_data)
+enum h1_event h1_read(struct h1_reader *reader, struct bytes *input, struct h1_result *result)
 {
 	enum h1_event event = H1_NEEDS_MORE;
 
-	if (reader->state == H1_STATE_OVER)
+	if (reader->is_text_used) {
+		buf_fini(&reader->text);
+		reader->is_text_used = false;
+	}
+	if (reader->state == H1_STATE_OVER) {
+		http_head_clear(&result->head);
 		return H1_END;
+	}
+	if (reader->state == H1_STATE_FAULT)
+		return H1_BROKEN;
 	while (event == H1_NEEDS_MORE && input->len > 0)
-		event = step(reader, input, ret_data);
+		event = step(reader, input, result);
 	return event;
 }
 

@@ -2,8 +2,10 @@
 /*
  * The HTTP/1 reader: bytes in, events out; no input or output of its own, no policy.
  *
- * The head is collected until it is whole, because views of it live as long as the
- * exchange. A body is never collected: its bytes come out as views of what came in.
+ * It holds what it must and no more: the head while it is incomplete, a few numbers in a
+ * body. A body is never collected: its bytes come out as views of what came in. What is
+ * large, the parsed head, is the caller's, who needs it only until the next call and so
+ * one for all connections.
  */
 #ifndef HTTP_H1_READ_H
 #define HTTP_H1_READ_H
@@ -25,24 +27,30 @@ enum h1_state {
 
 enum h1_event {
 	H1_NEEDS_MORE, /* everything was taken in */
-	H1_HEAD,       /* reader->head is there */
-	H1_DATA,       /* *ret_data is the next piece of the body */
-	H1_END,        /* the message is complete; reader->trailer, too */
+	H1_HEAD,       /* the head is there */
+	H1_DATA,       /* the next piece of the body */
+	H1_END,        /* the message is complete; the head's fields are its trailer now */
 	H1_BROKEN,     /* reader->fault says why */
+};
+
+/* What an event brings. Its views last until the next call, or until the input is gone. */
+struct h1_result {
+	struct bytes data;
+	struct http_head head;
 };
 
 struct h1_reader {
 	enum h1_state state;
 	bool is_reply;
-	bool has_skipped;    /* the one empty line that may precede a request */
-	struct bytes method; /* of the request, for a reply */
-	struct buf text;     /* what is being collected, and then the head's own bytes */
-	struct buf trailer_text;
-	size_t line_len; /* of the current line while collecting, to find its end */
-	struct http_head head;
-	struct http_head trailer; /* fields only */
-	uint64_t left;
+	bool answers_head; /* a reply to HEAD has no body, whatever it says */
+	bool has_skipped;  /* the one empty line that may precede a request */
+	bool is_text_used; /* by the views of the last event */
+	bool is_extension; /* in a chunk's size line: behind the size */
+	bool has_cr;       /* in a chunk's size line: at its end */
 	enum http_fault fault;
+	struct buf text; /* of a head or trailer that is incomplete */
+	size_t line_len; /* of the current line while collecting, to find its end */
+	uint64_t left;
 };
 
 void h1_reader_init(struct h1_reader *reader, bool is_reply);
@@ -52,7 +60,7 @@ void h1_reader_fini(struct h1_reader *reader);
 void h1_reader_next(struct h1_reader *reader);
 
 /* Takes from the front of *input what the next event needs. */
-enum h1_event h1_read(struct h1_reader *reader, struct bytes *input, struct bytes *ret_data);
+enum h1_event h1_read(struct h1_reader *reader, struct bytes *input, struct h1_result *result);
 
 /*
  * The connection has ended: H1_END when that ends the message, H1_BROKEN when it is cut

@@ -301,7 +301,7 @@ enum http_fault http_read_request(struct bytes text, struct http_head *ret_head)
 	struct bytes line;
 	enum http_fault fault = take_line(&text, &line);
 
-	*head = (struct http_head){ .framing = FRAMING_NONE };
+	http_head_clear(head);
 	if (!fault)
 		fault = read_request_line(line, head);
 	if (!fault)
@@ -335,19 +335,19 @@ static enum http_fault read_status_line(struct bytes line, struct http_head *hea
 }
 
 /* RFC 9112 6.3: these have no body whatever their fields say. */
-static bool is_without_body(const struct http_head *head, struct bytes method)
+static bool is_without_body(const struct http_head *head, bool answers_head)
 {
-	return head->status < 200 || head->status == 204 || head->status == 304 ||
-	       bytes_equal(method, BYTES("HEAD"));
+	return head->status < 200 || head->status == 204 || head->status == 304 || answers_head;
 }
 
-enum http_fault http_read_reply(struct bytes text, struct bytes method, struct http_head *ret_head)
+enum http_fault http_read_reply(struct bytes text, bool answers_head, struct http_head *ret_head)
 {
 	struct http_head *head = ret_head;
 	struct bytes line;
 	enum http_fault fault = take_line(&text, &line);
 
-	*head = (struct http_head){ .framing = FRAMING_CLOSE };
+	http_head_clear(head);
+	head->framing = FRAMING_CLOSE;
 	if (!fault)
 		fault = read_status_line(line, head);
 	if (!fault)
@@ -357,7 +357,7 @@ enum http_fault http_read_reply(struct bytes text, struct bytes method, struct h
 	if (fault)
 		return fault;
 	read_persistence(head);
-	if (is_without_body(head, method))
+	if (is_without_body(head, answers_head))
 		head->framing = FRAMING_NONE;
 	if (head->framing == FRAMING_CLOSE)
 		head->keeps_alive = false;

@@ -48,12 +48,18 @@ struct http_head {
 	struct bytes reason;
 	/* of both */
 	int minor; /* HTTP/1.minor */
-	struct http_field fields[HTTP_FIELDS_MAX];
-	size_t field_count;
 	enum http_framing framing;
 	uint64_t length;
 	bool keeps_alive;
+	size_t field_count;
+	struct http_field fields[HTTP_FIELDS_MAX]; /* last: only `field_count` of them are set */
 };
+
+/* Everything but the room for fields. */
+static inline void http_head_clear(struct http_head *head)
+{
+	memset(head, 0, offsetof(struct http_head, fields));
+}
 
 /*
  * Reads a whole head: first line, fields, empty line, all with CRLF. The views point into
@@ -61,8 +67,8 @@ struct http_head {
  */
 enum http_fault http_read_request(struct bytes text, struct http_head *ret_head) must_check;
 
-/* `method` of the request it answers decides whether it can have a body. */
-enum http_fault http_read_reply(struct bytes text, struct bytes method,
+/* The reply to a HEAD has no body, whatever it says. */
+enum http_fault http_read_reply(struct bytes text, bool answers_head,
 				struct http_head *ret_head) must_check;
 
 /* Reads fields only, up to and with the empty line: a trailer. */

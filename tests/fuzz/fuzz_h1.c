@@ -18,21 +18,22 @@ struct summary {
 };
 
 static void note(struct summary *summary, const struct h1_reader *reader, enum h1_event event,
-		 struct bytes body)
+		 const struct h1_result *result)
 {
 	switch (event) {
 	case H1_HEAD:
 		summary->heads++;
-		summary->fields += reader->head.field_count;
+		summary->fields += result->head.field_count;
 		break;
 	case H1_DATA:
-		for (size_t i = 0; i < body.len; i++)
-			summary->body_sum = summary->body_sum * 31 + (unsigned char)body.data[i];
-		summary->body_len += body.len;
+		for (size_t i = 0; i < result->data.len; i++)
+			summary->body_sum = summary->body_sum * 31 +
+					    (unsigned char)result->data.data[i];
+		summary->body_len += result->data.len;
 		break;
 	case H1_END:
 		summary->ends++;
-		summary->fields += reader->trailer.field_count;
+		summary->fields += result->head.field_count;
 		break;
 	case H1_BROKEN:
 		summary->fault = reader->fault;
@@ -44,27 +45,27 @@ static void note(struct summary *summary, const struct h1_reader *reader, enum h
 
 static struct summary read_all(const uint8_t *data, size_t size, bool is_reply, size_t piece)
 {
-	struct h1_reader *reader = malloc(sizeof(*reader));
+	static struct h1_result result;
 	struct summary summary = { 0 };
 	enum h1_event event = H1_NEEDS_MORE;
+	struct h1_reader reader;
 
-	h1_reader_init(reader, is_reply);
+	h1_reader_init(&reader, is_reply);
 	for (size_t at = 0; at < size && event != H1_BROKEN; at += piece) {
 		struct bytes input = { (const char *)data + at,
 				       size - at < piece ? size - at : piece };
-		struct bytes body = { NULL, 0 };
 
-		while ((input.len > 0 || reader->state == H1_STATE_OVER) && event != H1_BROKEN) {
-			event = h1_read(reader, &input, &body);
-			note(&summary, reader, event, body);
+		while ((input.len > 0 || reader.state == H1_STATE_OVER) && event != H1_BROKEN) {
+			event = h1_read(&reader, &input, &result);
+			note(&summary, &reader, event, &result);
 			if (event == H1_END)
-				h1_reader_next(reader);
+				h1_reader_next(&reader);
 		}
 	}
+	http_head_clear(&result.head);
 	if (event != H1_BROKEN)
-		note(&summary, reader, h1_read_end(reader), (struct bytes){ NULL, 0 });
-	h1_reader_fini(reader);
-	free(reader);
+		note(&summary, &reader, h1_read_end(&reader), &result);
+	h1_reader_fini(&reader);
 	return summary;
 }
 
