@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A build tool: compiles syscalls.def with libseccomp into C arrays, so that a run
- * loads a finished program and neither libseccomp nor its time is needed then.
+ * A build tool: compiles a syscalls.def with libseccomp into C arrays, so that a run
+ * loads a finished program and neither libseccomp nor its time is needed then. Built once
+ * per table, with its path as SYSCALLS_DEF; the argument names the arrays.
  *
  * Two filters, because libseccomp cannot allow a call in general and refuse it for
  * certain arguments in one: the first says what may be called at all, the second
@@ -49,7 +50,7 @@ static const struct rule rules[] = {
 #define REFUSE(name, error, reason)                  { 1, #name, error, 0, { { 0 } } },
 #define REFUSE_IF(name, error, reason, test)         { 1, #name, error, 1, { test } },
 #define REFUSE_IF2(name, error, reason, test, other) { 1, #name, error, 2, { test, other } },
-#include "sandbox/syscalls.def"
+#include SYSCALLS_DEF
 };
 
 static void die(const char *what, const char *name, int error)
@@ -95,7 +96,7 @@ static void add(scmp_filter_ctx filter, const struct rule *rule)
 		die("add", rule->name, r);
 }
 
-static void print(scmp_filter_ctx filter, const char *name)
+static void print(scmp_filter_ctx filter, const char *prefix, const char *name)
 {
 	FILE *file = tmpfile();
 	struct sock_filter step;
@@ -107,15 +108,16 @@ static void print(scmp_filter_ctx filter, const char *name)
 	if (r < 0)
 		die("export", name, r);
 	rewind(file);
-	printf("static const struct sock_filter %s[] = {\n", name);
+	printf("static const struct sock_filter %s_%s[] = {\n", prefix, name);
 	while (fread(&step, sizeof(step), 1, file) == 1)
 		printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", step.code, step.jt, step.jf, step.k);
 	printf("};\n\n");
 	fclose(file);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const char *prefix = argc > 1 ? argv[1] : "filter";
 	scmp_filter_ctx allow = filter_new(SCMP_ACT_ERRNO(ENOSYS));
 	scmp_filter_ctx refuse = filter_new(SCMP_ACT_ALLOW);
 
@@ -131,9 +133,9 @@ int main(void)
 	 * arguments no filter can read: closed again.
 	 */
 	add(refuse, &(struct rule){ 1, "socketcall", ENOSYS, 0, { { 0 } } });
-	printf("/* Made from syscalls.def by mkfilter.c. */\n#include <linux/filter.h>\n\n");
-	print(allow, "filter_allow");
-	print(refuse, "filter_refuse");
+	printf("/* Made by mkfilter.c. */\n#include <linux/filter.h>\n\n");
+	print(allow, prefix, "allow");
+	print(refuse, prefix, "refuse");
 	seccomp_release(allow);
 	seccomp_release(refuse);
 	return 0;

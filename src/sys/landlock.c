@@ -81,7 +81,7 @@ int landlock_restrict(int abi, const char *readable, const char *const *writable
 	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (fd < 0)
 		return -errno;
-	r = allow(fd, readable, ACCESS_READ);
+	r = readable ? allow(fd, readable, ACCESS_READ) : 0;
 	for (; r == 0 && *writable; writable++)
 		r = allow(fd, *writable, attr.handled_access_fs);
 	if (r < 0)

@@ -13,7 +13,7 @@ int landlock_abi(void);
 
 /*
  * Restricts this process and its descendants: reading and executing below
- * `readable`, everything below each of `writable` (ends with NULL; one that does
+ * `readable` (NULL: nowhere), everything below each of `writable` (ends with NULL; one that does
  * not exist is passed over). Needs no_new_privs. 0 or -errno.
  */
 int landlock_restrict(int abi, const char *readable, const char *const *writable) must_check;

@@ -16,3 +16,14 @@ int rlimit_lower(int resource, uint64_t value)
 	limit.rlim_cur = limit.rlim_max;
 	return setrlimit(resource, &limit) < 0 ? -errno : 0;
 }
+
+void rlimit_raise(int resource, uint64_t value)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) < 0 || limit.rlim_cur >= value)
+		return;
+	limit.rlim_cur = limit.rlim_max < value ? limit.rlim_max : value;
+	if (setrlimit(resource, &limit) < 0)
+		return; /* then there is room for fewer */
+}

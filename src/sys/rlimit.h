@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Resource limits, which are only ever lowered. */
+/* Resource limits. Hard ones are only ever lowered. */
 #ifndef SYS_RLIMIT_H
 #define SYS_RLIMIT_H
 
@@ -9,5 +9,8 @@
 
 /* Sets both limits to `value`, or to the hard limit where that is stricter. 0 or -errno. */
 int rlimit_lower(int resource, uint64_t value) must_check;
+
+/* Raises the soft limit to `value`, or to the hard limit where that is lower. */
+void rlimit_raise(int resource, uint64_t value);
 
 #endif

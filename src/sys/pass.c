@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors as ancillary data. */
+#include "sys/pass.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+
+union control {
+	struct cmsghdr header;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
+int pass_send(int socket_fd, const void *data, size_t len, int fd)
+{
+	struct iovec part = { .iov_base = (void *)data, .iov_len = len };
+	union control control = { .space = { 0 } };
+	struct msghdr packet = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		packet.msg_control = control.space;
+		packet.msg_controllen = sizeof(control.space);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	while (sendmsg(socket_fd, &packet, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
+{
+	struct iovec part = { .iov_base = data, .iov_len = size };
+	union control control;
+	struct msghdr packet = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.space,
+		.msg_controllen = sizeof(control.space),
+	};
+	struct cmsghdr *header;
+	bool was_reset = false;
+	ssize_t n;
+
+	*ret_fd = -1;
+	do {
+		n = recvmsg(socket_fd, &packet, MSG_CMSG_CLOEXEC);
+		/*
+		 * A peer that ended with our message unread is reported as a reset, once,
+		 * before the last words it sent.
+		 */
+		was_reset = n < 0 && errno == ECONNRESET && !was_reset;
+	} while (was_reset || (n < 0 && errno == EINTR));
+	if (n < 0)
+		return -errno;
+	header = CMSG_FIRSTHDR(&packet);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+	    header->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
+	if (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+		close_fd(ret_fd);
+		return -EPROTO;
+	}
+	return n;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Packets between processes, with a descriptor in their luggage. */
+#ifndef SYS_PASS_H
+#define SYS_PASS_H
+
+#include <sys/types.h>
+
+#include "base/attr.h"
+
+/* Sends one packet; `fd` goes along unless it is -1. 0 or -errno. */
+int pass_send(int socket_fd, const void *data, size_t len, int fd) must_check;
+
+/*
+ * Receives one packet. *ret_fd is what came along, close-on-exec, or -1; the caller owns
+ * it. Returns its length, 0 when the other side is gone, or -errno: -EPROTO for a packet
+ * larger than `size`.
+ */
+ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd) must_check;
+
+#endif
