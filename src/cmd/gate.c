@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The gate as a process: descriptor 3 is its listener, descriptor 4 the link. */
+/* The gate as a process: descriptor 3 brings its listeners, descriptor 4 is the link. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/units.h"
 #include "cmd/cmd.h"
+#include "gate/confine.h"
 #include "gate/gate.h"
+#include "sys/rlimit.h"
 #include "warder.h"
 
-#define LISTENER_FD 3
-#define LINK_FD     4
+#define CONTROL_FD 3
+#define LINK_FD    4
+#define OTHER_FDS  32 /* beside the connections */
 
 static int make_ready(int fd)
 {
@@ -24,16 +27,21 @@ static int make_ready(int fd)
 	return 0;
 }
 
+/* `warder-gateway gate [CONNECTIONS]`. */
 int cmd_gate(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
-	if (make_ready(LISTENER_FD) < 0 || make_ready(LINK_FD) < 0) {
-		fprintf(stderr, "warder-gateway: the gate is started by a run, not by hand\n");
+	uint64_t connections = GATE_SESSIONS;
+	struct err err;
+
+	if (make_ready(CONTROL_FD) < 0 || make_ready(LINK_FD) < 0 ||
+	    (argc > 1 && units_parse_count(argv[1], &connections) < 0)) {
+		fprintf(stderr, "warder-gateway: the gate is started by warder, not by hand\n");
 		return WARDER_EXIT_FAILED;
 	}
-	/* Nobody reads its memory, and no program it could start gains anything. */
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	rlimit_raise(RLIMIT_NOFILE, connections + OTHER_FDS);
+	if (confine(&err) < 0) {
+		fprintf(stderr, "warder: %s\n", err.text);
 		return WARDER_EXIT_FAILED;
-	return gate_run(LISTENER_FD, LINK_FD) ? WARDER_EXIT_FAILED : 0;
+	}
+	return gate_run(CONTROL_FD, LINK_FD, (size_t)connections) ? WARDER_EXIT_FAILED : 0;
 }

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* The gate's loop: the listener, the link, and the sessions between them. */
+/* The gate's loop: the control socket, the listeners, the link, and the sessions between them. */
 #include "gate/gate.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/die.h"
 #include "gate/session.h"
+#include "sys/pass.h"
 
-#define LINK_READ_SIZE 65536
+#define ACCEPTS_PER_TURN 64
 
 static struct gate *gate_of(struct loop_source *source, size_t offset)
 {
 	return (struct gate *)(void *)((char *)source - offset);
 }
 
-/* ---- the link ---- */
+/* ---- writing, once per turn ---- */
 
 static void set_paused(struct gate *gate, bool is_paused)
 {
@@ -32,7 +35,7 @@ static void set_paused(struct gate *gate, bool is_paused)
 	}
 }
 
-void gate_flush(struct gate *gate)
+static void flush_link(struct gate *gate)
 {
 	size_t left;
 
@@ -63,6 +66,22 @@ void gate_flush(struct gate *gate)
 	set_paused(gate, left > GATE_LINK_OUT_HIGH);
 }
 
+/* Writing to an agent may let its next request in, and that may be answered at once. */
+static void on_turn_end(struct loop *loop, uint64_t now_ms)
+{
+	struct gate *gate = (struct gate *)(void *)((char *)loop - offsetof(struct gate, loop));
+
+	while (gate->dirty) {
+		struct session *session = gate->dirty;
+
+		gate->dirty = session->next_dirty;
+		session_finish_turn(session, now_ms);
+	}
+	flush_link(gate);
+}
+
+/* ---- the link ---- */
+
 /*
  * Exchange numbers go up and wrap around; a number's place in the table is free before it
  * is used, so that finding its session is one look.
@@ -72,20 +91,20 @@ void gate_open_exchange(struct gate *gate, struct session *session)
 	do {
 		gate->last_exchange++;
 	} while (gate->last_exchange == 0 ||
-		 gate->by_exchange[gate->last_exchange % GATE_SESSIONS_MAX]);
+		 gate->by_exchange[gate->last_exchange % LINK_EXCHANGES_MAX]);
 	session->exchange = gate->last_exchange;
-	gate->by_exchange[session->exchange % GATE_SESSIONS_MAX] = session;
+	gate->by_exchange[session->exchange % LINK_EXCHANGES_MAX] = session;
 }
 
 void gate_end_exchange(struct gate *gate, struct session *session)
 {
-	gate->by_exchange[session->exchange % GATE_SESSIONS_MAX] = NULL;
+	gate->by_exchange[session->exchange % LINK_EXCHANGES_MAX] = NULL;
 	session->exchange = 0;
 }
 
 static struct session *find_session(struct gate *gate, uint32_t exchange)
 {
-	struct session *session = gate->by_exchange[exchange % GATE_SESSIONS_MAX];
+	struct session *session = gate->by_exchange[exchange % LINK_EXCHANGES_MAX];
 
 	return session && session->exchange == exchange ? session : NULL;
 }
@@ -139,7 +158,7 @@ static int on_message(struct gate *gate, enum link_event event, struct bytes pay
 /* Everything in one read; any fault ends the link, and with it the gate. */
 static int read_link(struct gate *gate)
 {
-	char data[LINK_READ_SIZE];
+	static char data[GATE_INPUT_SIZE]; /* a session may need gate->input meanwhile */
 	ssize_t n = recv(gate->link.fd, data, sizeof(data), 0);
 	struct bytes input, payload;
 	enum link_event event;
@@ -167,58 +186,118 @@ static void on_link(struct loop_source *source, unsigned int ready, uint64_t now
 	(void)now_ms;
 	if ((ready & LOOP_READ) && read_link(gate) < 0)
 		loop_end(&gate->loop);
-	else
-		gate_flush(gate);
 }
 
-/* ---- the listener ---- */
+/* ---- listeners ---- */
+
+/* Whether the listeners are listened to. */
+static void set_deaf(struct gate *gate, bool is_deaf)
+{
+	gate->is_deaf = is_deaf;
+	for (size_t i = 0; i < gate->listener_count; i++)
+		if (loop_change(&gate->loop, &gate->listeners[i].source, is_deaf ? 0 : LOOP_READ) <
+		    0)
+			loop_end(&gate->loop);
+}
+
+void gate_hear(struct gate *gate)
+{
+	if (gate->is_deaf)
+		set_deaf(gate, false);
+}
 
 static void on_listener(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
-	struct gate *gate = gate_of(source, offsetof(struct gate, listener));
+	struct gate *gate = ((struct listener *)(void *)source)->gate; /* its first member */
 
 	(void)ready;
 	(void)now_ms;
-	for (int i = 0; i < 64; i++) {
-		int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		int fd;
 
-		/* Without a descriptor to spare, those who wait are taken when one is free. */
+		/* Those who wait are taken when a place or a descriptor is free. */
+		if (gate->session_count >= gate->session_max) {
+			set_deaf(gate, true);
+			return;
+		}
+		fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0 &&
 		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-			gate->is_deaf = loop_change(&gate->loop, source, 0) == 0;
+			set_deaf(gate, true);
 		if (fd < 0)
 			return;
-		if (gate->session_count >= GATE_SESSIONS_MAX)
-			close(fd);
-		else
-			session_open(gate, fd);
+		session_open(gate, fd);
 	}
 }
 
-int gate_run(int listener_fd, int link_fd)
+/* ---- the control socket ---- */
+
+static int add_listener(struct gate *gate, int fd)
+{
+	struct listener *listener = &gate->listeners[gate->listener_count];
+	int r;
+
+	if (gate->listener_count == GATE_LISTENERS_MAX)
+		return -E2BIG;
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	*listener = (struct listener){ { .fd = -1, .on_ready = on_listener }, gate };
+	r = loop_add(&gate->loop, &listener->source, fd, gate->is_deaf ? 0 : LOOP_READ);
+	if (r == 0)
+		gate->listener_count++;
+	return r;
+}
+
+static void on_control(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+{
+	struct gate *gate = gate_of(source, offsetof(struct gate, control));
+	char tag;
+	int fd;
+	ssize_t n = pass_receive(source->fd, &tag, sizeof(tag), &fd);
+
+	(void)ready;
+	(void)now_ms;
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0 || fd < 0 || add_listener(gate, fd) < 0) {
+		close_fd(&fd);
+		loop_end(&gate->loop);
+	}
+}
+
+static void close_all(struct gate *gate)
+{
+	while (gate->sessions)
+		session_close(gate->sessions);
+	for (size_t i = 0; i < gate->listener_count; i++)
+		close(gate->listeners[i].source.fd);
+}
+
+int gate_run(int control_fd, int link_fd, size_t session_max)
 {
 	struct gate *gate = calloc(1, sizeof(*gate));
 	int r;
 
 	if (!gate)
-		return 1;
-	gate->listener = (struct loop_source){ .fd = -1, .on_ready = on_listener };
+		die_no_memory();
+	gate->session_max = session_max < LINK_EXCHANGES_MAX ? session_max : LINK_EXCHANGES_MAX - 1;
+	gate->control = (struct loop_source){ .fd = -1, .on_ready = on_control };
 	gate->link = (struct loop_source){ .fd = -1, .on_ready = on_link };
 	buf_init(&gate->out, GATE_LINK_OUT_MAX);
 	link_reader_init(&gate->reader, LINK_SIDE_KEEPER);
 	r = loop_init(&gate->loop);
+	gate->loop.on_turn_end = on_turn_end;
 	if (r == 0)
 		r = loop_add(&gate->loop, &gate->link, link_fd, LOOP_READ);
 	if (r == 0)
-		r = loop_add(&gate->loop, &gate->listener, listener_fd, LOOP_READ);
+		r = loop_add(&gate->loop, &gate->control, control_fd, LOOP_READ);
 	if (r == 0)
 		r = loop_run(&gate->loop);
-	while (gate->sessions)
-		session_close(gate->sessions);
+	close_all(gate);
 	link_reader_fini(&gate->reader);
 	buf_fini(&gate->out);
 	loop_fini(&gate->loop);
-	close(listener_fd);
+	close(control_fd);
 	close(link_fd);
 	free(gate);
 	return r < 0;

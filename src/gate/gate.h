@@ -2,44 +2,65 @@
 /*
  * The gate: it faces the agent.
  *
- * It owns the listening sockets of one run's sandbox, reads what the agent sends, strictly,
- * and turns each request into messages on the link. It holds no secret, decides nothing and
- * opens nothing: what it writes on the link is what the keeper acts on, and which link it
- * came in on is who it came from.
+ * It owns the listening sockets of one run, reads what the agent sends, strictly, and turns
+ * each request into messages on the link. It holds no secret, decides nothing and opens
+ * nothing: what it writes on the link is what the keeper acts on, and which link it came in
+ * on is who it came from.
+ *
+ * Its listeners come in over a control socket, because they are made elsewhere: inside the
+ * sandbox's network namespace, or by whoever serves a socket on the host. When that socket
+ * or the link ends, so does the gate, and every connection with it.
+ *
+ * A turn of the loop reads from whoever is ready, gathers what that means for the others,
+ * and writes once to each of them at its end.
  */
 #ifndef GATE_GATE_H
 #define GATE_GATE_H
 
 #include "event/loop.h"
+#include "http/h1_read.h"
 #include "link/link.h"
 
-#define GATE_SESSIONS_MAX  16384
+#define GATE_SESSIONS      1024 /* connections at once, unless told otherwise */
+#define GATE_LISTENERS_MAX 4
+#define GATE_INPUT_SIZE    65536     /* of one read */
 #define GATE_LINK_OUT_MAX  (8 << 20) /* what may wait to be written to the keeper */
 #define GATE_LINK_OUT_HIGH (1 << 20) /* from here on, no more is read from agents */
 
 struct session;
+struct gate;
+
+struct listener {
+	struct loop_source source;
+	struct gate *gate;
+};
 
 struct gate {
 	struct loop loop;
-	struct loop_source listener;
+	struct loop_source control; /* listeners come in here */
+	struct listener listeners[GATE_LISTENERS_MAX];
+	size_t listener_count;
 	struct loop_source link;
 	struct link_reader reader;
 	struct buf out; /* to the keeper */
 	size_t out_start;
 	struct session *sessions; /* all of them */
-	size_t session_count;
+	struct session *dirty;    /* those with something to write at the end of the turn */
+	size_t session_count, session_max;
 	uint32_t last_exchange;
-	struct session *by_exchange[GATE_SESSIONS_MAX];
-	bool is_deaf;   /* out of descriptors: no connection is taken until one ends */
-	bool is_paused; /* the keeper does not keep up: agents wait */
-	char run_id[72];
+	struct session *by_exchange[LINK_EXCHANGES_MAX];
+	bool is_deaf;            /* no descriptor or no place is free: none is taken until one is */
+	bool is_paused;          /* the keeper does not keep up: agents wait */
+	char run_id[72];         /* empty on a socket that many runs share */
+	struct h1_result result; /* of the request being read; for one event only */
+	char input[GATE_INPUT_SIZE]; /* of the read being handled */
 };
 
 /*
- * Serves until the link ends. Both descriptors must be non-blocking, and are closed at
- * the end. Returns the exit status of the process.
+ * Serves until the link or the control socket ends. Both must be non-blocking, and are
+ * closed at the end. Returns the exit status of the process.
  */
-int gate_run(int listener_fd, int link_fd);
+int gate_run(int control_fd, int link_fd, size_t session_max);
 
 /* ---- for session.c ---- */
 
@@ -47,7 +68,7 @@ int gate_run(int listener_fd, int link_fd);
 void gate_open_exchange(struct gate *gate, struct session *session);
 void gate_end_exchange(struct gate *gate, struct session *session);
 
-/* After something was added to gate->out: writes what the link takes. */
-void gate_flush(struct gate *gate);
+/* A connection has ended: those who wait are heard again. */
+void gate_hear(struct gate *gate);
 
 #endif

@@ -3,23 +3,27 @@
 #include "gate/session.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/die.h"
-#include "base/json.h"
 #include "gate/refuse.h"
 #include "http/h1_write.h"
 
-static void process(struct session *session);
-
 /* ---- opening and closing ---- */
+
+static bool is_open(const struct session *session)
+{
+	return session->source.fd >= 0;
+}
 
 static void free_session(struct loop_deferred *deferred)
 {
 	struct session *session = (struct session *)(void *)deferred;
 
 	h1_reader_fini(&session->reader);
+	buf_fini(&session->in);
 	buf_fini(&session->out);
 	free(session);
 }
@@ -36,15 +40,14 @@ void session_close(struct session *session)
 		gate_end_exchange(gate, session);
 	}
 	loop_remove(&gate->loop, &session->source);
+	loop_cancel(&gate->loop, &session->timer);
 	close(fd);
 	*session->at = session->next;
 	if (session->next)
 		session->next->at = session->at;
 	gate->session_count--;
-	if (gate->is_deaf && gate->listener.fd >= 0)
-		gate->is_deaf = loop_change(&gate->loop, &gate->listener, LOOP_READ) < 0;
+	gate_hear(gate);
 	loop_defer(&gate->loop, &session->deferred);
-	gate_flush(gate);
 }
 
 /* Ends the connection so that the agent sees an error, whatever it has read so far. */
@@ -52,7 +55,8 @@ static void reset(struct session *session)
 {
 	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
 
-	setsockopt(session->source.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	if (is_open(session))
+		setsockopt(session->source.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	session_close(session);
 }
 
@@ -61,6 +65,15 @@ static void reset(struct session *session)
 static size_t out_len(const struct session *session)
 {
 	return session->out.len - session->out_start;
+}
+
+static void mark_dirty(struct session *session)
+{
+	if (session->is_dirty)
+		return;
+	session->is_dirty = true;
+	session->next_dirty = session->gate->dirty;
+	session->gate->dirty = session;
 }
 
 /* Moves what is not written yet to the front, where the buffer's limit counts from. */
@@ -75,15 +88,21 @@ static void make_room(struct session *session)
 	session->out_start = 0;
 }
 
+static bool wants_input(const struct session *session)
+{
+	if (session->has_input_ended || session->state == SESSION_DRAIN)
+		return false;
+	if (session->state == SESSION_LINGER)
+		return true;
+	return session->in.len < SESSION_IN_MAX && !session->gate->is_paused;
+}
+
 static void set_interest(struct session *session)
 {
-	bool has_room = session->in_end < SESSION_IN_MAX && !session->has_input_ended;
-	/* While an exchange waits for credit or a reply, what is sent ahead stays in the socket. */
-	bool wants_input = session->state != SESSION_DRAIN && has_room && !session->gate->is_paused;
-	unsigned int interest = (wants_input ? LOOP_READ : 0) | (out_len(session) ? LOOP_WRITE : 0);
+	unsigned int interest = (wants_input(session) ? LOOP_READ : 0) |
+				(out_len(session) ? LOOP_WRITE : 0);
 
-	if (session->source.fd >= 0 &&
-	    loop_change(&session->gate->loop, &session->source, interest) < 0)
+	if (loop_change(&session->gate->loop, &session->source, interest) < 0)
 		session_close(session);
 }
 
@@ -96,7 +115,8 @@ static void grant(struct session *session)
 	session->owed = 0;
 }
 
-static void flush(struct session *session)
+/* Writes what the agent takes; false when the connection is gone. */
+static bool flush(struct session *session)
 {
 	while (out_len(session) > 0) {
 		ssize_t n = send(session->source.fd, session->out.data + session->out_start,
@@ -105,22 +125,51 @@ static void flush(struct session *session)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
-			break;
+			return true;
 		if (n < 0) {
 			session_close(session);
-			return;
+			return false;
 		}
 		session->out_start += (size_t)n;
 	}
-	if (out_len(session) == 0) {
-		session->out.len = session->out_start = 0;
-		grant(session);
-		if (session->state == SESSION_DRAIN) {
-			session_close(session);
-			return;
-		}
+	buf_fini(&session->out);
+	session->out_start = 0;
+	grant(session);
+	return true;
+}
+
+/* The last reply is written. */
+static void end_connection(struct session *session, uint64_t now_ms)
+{
+	/* What was read whole leaves nothing behind that could harm the reply. */
+	if (session->has_input_ended || session->is_request_over) {
+		session_close(session);
+		return;
 	}
+	session->state = SESSION_LINGER;
+	session->linger_left = SESSION_LINGER_BYTES;
+	buf_fini(&session->in);
+	shutdown(session->source.fd, SHUT_WR);
+	loop_set_timer(&session->gate->loop, &session->timer, now_ms + SESSION_LINGER_MS);
 	set_interest(session);
+}
+
+static void on_linger_over(struct loop_timer *timer, uint64_t now_ms)
+{
+	(void)now_ms;
+	session_close((struct session *)(void *)((char *)timer - offsetof(struct session, timer)));
+}
+
+static void throw_away(struct session *session)
+{
+	ssize_t n = recv(session->source.fd, session->gate->input, GATE_INPUT_SIZE, 0);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || (size_t)n >= session->linger_left)
+		session_close(session);
+	else
+		session->linger_left -= (size_t)n;
 }
 
 /* Answers by ourselves; the connection ends after it unless it may go on. */
@@ -130,6 +179,7 @@ static void answer(struct session *session, int status, const char *code, const 
 		      session->keeps_alive);
 	if (!session->keeps_alive)
 		session->state = SESSION_DRAIN;
+	mark_dirty(session);
 }
 
 /* ---- requests ---- */
@@ -139,6 +189,7 @@ static void refuse_fault(struct session *session)
 	const struct http_fault_info *info = http_fault_info(session->reader.fault);
 
 	session->keeps_alive = false; /* where the next request begins is anyone's guess */
+	session->is_request_over = false;
 	answer(session, info->status, info->code, info->text);
 }
 
@@ -151,19 +202,18 @@ static bool is_path(struct bytes target, const char *path)
 	return bytes_equal(target, bytes_of(path));
 }
 
-static void open_exchange(struct session *session)
+static void open_exchange(struct session *session, const struct http_head *head)
 {
-	const struct http_head *head = &session->reader.head;
+	static struct link_open open; /* large, and needed only in here */
 	struct gate *gate = session->gate;
-	struct link_open open = {
-		.method = head->method,
-		.host = head->host,
-		.path = head->path,
-		.minor = (uint8_t)head->minor,
-		.framing = (uint8_t)head->framing,
-		.length = head->framing == FRAMING_LENGTH ? head->length : 0,
-	};
 
+	open.method = head->method;
+	open.host = head->host;
+	open.path = head->path;
+	open.minor = (uint8_t)head->minor;
+	open.framing = (uint8_t)head->framing;
+	open.length = head->framing == FRAMING_LENGTH ? head->length : 0;
+	open.field_count = 0;
 	for (size_t i = 0; i < head->field_count; i++) {
 		struct bytes name = head->fields[i].name;
 
@@ -175,17 +225,18 @@ static void open_exchange(struct session *session)
 	gate_open_exchange(gate, session);
 	session->credit = LINK_CREDIT_FIRST;
 	session->owed = 0;
-	session->is_request_over = session->is_reply_begun = false;
+	session->is_reply_begun = false;
 	session->state = SESSION_RELAY;
 	link_write_open(&gate->out, session->exchange, &open);
 }
 
 /* A head is there: ours to answer, or the keeper's. */
-static void on_head(struct session *session)
+static void on_head(struct session *session, const struct http_head *head)
 {
-	const struct http_head *head = &session->reader.head;
-
 	session->keeps_alive = head->keeps_alive;
+	session->is_head = bytes_equal(head->method, BYTES("HEAD"));
+	session->is_old = head->minor == 0;
+	session->is_request_over = false;
 	if (bytes_equal(head->method, BYTES("CONNECT")) || head->path.data[0] != '/') {
 		session->keeps_alive = false;
 		answer(session, 405, "method_not_allowed", "this endpoint is no proxy");
@@ -193,12 +244,14 @@ static void on_head(struct session *session)
 	}
 	if (is_path(head->path, "/health") && head->framing == FRAMING_NONE) {
 		refuse_format_health(&session->out, session->gate->run_id, session->keeps_alive,
-				     bytes_equal(head->method, BYTES("HEAD")));
+				     session->is_head);
+		session->is_request_over = true;
 		if (!session->keeps_alive)
 			session->state = SESSION_DRAIN;
+		mark_dirty(session);
 		return;
 	}
-	open_exchange(session);
+	open_exchange(session, head);
 }
 
 static void on_body(struct session *session, struct bytes data)
@@ -210,12 +263,13 @@ static void on_body(struct session *session, struct bytes data)
 /* A trailer is read and checked, and goes no further: nothing of it was judged (RFC 9110 6.5.1). */
 static void on_request_end(struct session *session)
 {
+	static const struct link_end end; /* no trailer */
+
 	if (!session->exchange) {
 		h1_reader_next(&session->reader); /* it was answered here */
 		return;
 	}
-	link_write_end(&session->gate->out, session->exchange,
-		       &(struct link_end){ .field_count = 0 });
+	link_write_end(&session->gate->out, session->exchange, &end);
 	session->is_request_over = true;
 }
 
@@ -236,10 +290,8 @@ static bool may_read(const struct session *session)
 }
 
 /* How much of the input may be read now: within an exchange, not beyond its credit. */
-static size_t readable_len(const struct session *session)
+static size_t readable_len(const struct session *session, size_t len)
 {
-	size_t len = session->in_end - session->in_start;
-
 	if (!session->exchange)
 		return len;
 	/* Without credit, what frames a body is still read: byte by byte, to stop at the body. */
@@ -250,97 +302,106 @@ static size_t readable_len(const struct session *session)
 
 static void on_broken(struct session *session)
 {
-	if (!session->is_reply_begun)
-		refuse_fault(session);
-	if (!session->exchange)
-		return;
-	link_write_abort(&session->gate->out, session->exchange);
-	gate_end_exchange(session->gate, session);
-	if (session->is_reply_begun)
+	bool is_begun = session->is_reply_begun;
+
+	if (session->exchange) {
+		link_write_abort(&session->gate->out, session->exchange);
+		gate_end_exchange(session->gate, session);
+	}
+	if (is_begun)
 		reset(session);
+	else
+		refuse_fault(session);
 }
 
 /* Reads as far as the exchange allows; false when it is to wait. */
-static bool step(struct session *session)
+static bool step(struct session *session, struct bytes *input)
 {
-	size_t len = readable_len(session);
-	struct bytes input, data = { NULL, 0 };
+	struct h1_result *result = &session->gate->result;
+	size_t len = readable_len(session, input->len);
+	struct bytes part;
 	enum h1_event event;
 
 	if (!may_read(session) || (len == 0 && session->reader.state != H1_STATE_OVER))
 		return false;
-	input = (struct bytes){ session->in + session->in_start, len };
-	event = h1_read(&session->reader, &input, &data);
-	session->in_start += len - input.len;
+	part = (struct bytes){ input->data, len };
+	event = h1_read(&session->reader, &part, result);
+	bytes_take(input, len - part.len);
 	if (event == H1_HEAD)
-		on_head(session);
+		on_head(session, &result->head);
 	else if (event == H1_DATA && session->exchange)
-		on_body(session, data);
+		on_body(session, result->data);
 	else if (event == H1_END)
 		on_request_end(session);
 	else if (event == H1_BROKEN)
 		on_broken(session);
-	return event != H1_NEEDS_MORE && event != H1_BROKEN && session->source.fd >= 0;
+	return (event != H1_NEEDS_MORE || part.len < len) && event != H1_BROKEN;
+}
+
+/* Keeps what could not be read yet. It may be a part of what is kept already. */
+static void keep(struct session *session, struct bytes rest)
+{
+	if (rest.len == 0) {
+		buf_fini(&session->in);
+	} else if (session->in.len > 0) {
+		memmove(session->in.data, rest.data, rest.len);
+		session->in.len = rest.len;
+	} else {
+		buf_add(&session->in, rest.data, rest.len);
+	}
 }
 
 /* Nothing more will come, and nothing is under way. */
 static bool is_finished(const struct session *session)
 {
 	return session->has_input_ended && !session->exchange && out_len(session) == 0 &&
-	       session->in_end == session->in_start;
+	       session->in.len == 0;
 }
 
 /* The input has ended in the middle of a request. */
 static bool is_cut_short(const struct session *session)
 {
 	return session->has_input_ended && session->exchange && !session->is_request_over &&
-	       session->in_end == session->in_start;
+	       session->in.len == 0;
 }
 
-static void process(struct session *session)
+static void process(struct session *session, struct bytes input)
 {
-	size_t before;
-
-	do {
-		before = session->in_end - session->in_start;
-		while (session->source.fd >= 0 && step(session))
-			;
-		if (session->source.fd < 0)
-			return;
-		if (session->in_start == session->in_end)
-			session->in_start = session->in_end = 0;
-		flush(session);
-		/* What was written made room for what was sent ahead. */
-	} while (session->source.fd >= 0 && session->in_end > session->in_start &&
-		 session->in_end - session->in_start < before);
-	if (session->source.fd >= 0 && (is_finished(session) || is_cut_short(session)))
+	while (is_open(session) && step(session, &input))
+		;
+	if (!is_open(session))
+		return;
+	keep(session, input);
+	if (is_finished(session) || is_cut_short(session))
 		session_close(session);
-	gate_flush(session->gate);
+	else
+		set_interest(session);
+}
+
+static void process_kept(struct session *session)
+{
+	process(session, (struct bytes){ session->in.data, session->in.len });
 }
 
 static void read_input(struct session *session)
 {
-	ssize_t n;
+	char *input = session->gate->input;
+	ssize_t n = recv(session->source.fd, input, SESSION_IN_MAX - session->in.len, 0);
 
-	if (session->in_start > 0) {
-		memmove(session->in, session->in + session->in_start,
-			session->in_end - session->in_start);
-		session->in_end -= session->in_start;
-		session->in_start = 0;
-	}
-	if (session->in_end == SESSION_IN_MAX)
-		return;
-	n = recv(session->source.fd, session->in + session->in_end,
-		 SESSION_IN_MAX - session->in_end, 0);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
 		session_close(session);
 		return;
 	}
-	session->in_end += (size_t)n;
 	/* Half a close: the agent may still be waiting for the reply to what it sent. */
 	session->has_input_ended = n == 0;
+	if (session->in.len == 0) {
+		process(session, (struct bytes){ input, (size_t)n });
+		return;
+	}
+	buf_add(&session->in, input, (size_t)n);
+	process_kept(session);
 }
 
 static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
@@ -353,10 +414,14 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 		session_close(session); /* nobody is there any more to answer */
 		return;
 	}
-	if ((ready & LOOP_READ) && (source->interest & LOOP_READ) && !session->gate->is_paused)
-		read_input(session);
-	if (source->fd >= 0)
-		process(session);
+	if ((ready & LOOP_READ) && wants_input(session)) {
+		if (session->state == SESSION_LINGER)
+			throw_away(session);
+		else
+			read_input(session);
+	}
+	if ((ready & LOOP_WRITE) && is_open(session))
+		mark_dirty(session);
 }
 
 void session_open(struct gate *gate, int fd)
@@ -368,7 +433,9 @@ void session_open(struct gate *gate, int fd)
 	session->gate = gate;
 	session->deferred.free = free_session;
 	session->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
+	session->timer.on_due = on_linger_over;
 	h1_reader_init(&session->reader, false);
+	buf_init(&session->in, SESSION_IN_MAX);
 	buf_init(&session->out, SESSION_OUT_MAX);
 	if (loop_add(&gate->loop, &session->source, fd, LOOP_READ) < 0) {
 		close(fd);
@@ -385,7 +452,21 @@ void session_open(struct gate *gate, int fd)
 
 void session_resume(struct session *session)
 {
-	process(session);
+	if (session->state != SESSION_LINGER)
+		process_kept(session);
+}
+
+void session_finish_turn(struct session *session, uint64_t now_ms)
+{
+	session->is_dirty = false;
+	if (!is_open(session) || !flush(session))
+		return;
+	if (session->state == SESSION_DRAIN && out_len(session) == 0)
+		end_connection(session, now_ms);
+	else if (session->state == SESSION_LINGER)
+		return;
+	else
+		process_kept(session); /* what was written made room for what was sent ahead */
 }
 
 /* ---- replies ---- */
@@ -396,61 +477,81 @@ static bool is_informational(int status)
 }
 
 /* A reply that could have a body says that it has none; others must not. */
-static bool may_have_body(int status, struct bytes method)
+static bool may_have_body(int status)
 {
-	return status >= 200 && status != 204 && status != 304 &&
-	       !bytes_equal(method, BYTES("HEAD"));
+	return status >= 200 && status != 204 && status != 304;
+}
+
+/* How the body goes to the agent: of unknown length, in chunks, or up to the end for 1.0. */
+static enum http_framing choose_framing(struct session *session, const struct link_reply *reply)
+{
+	enum http_framing framing = (enum http_framing)reply->framing;
+
+	if (framing == FRAMING_CLOSE)
+		framing = FRAMING_CHUNKED;
+	if (framing == FRAMING_CHUNKED && session->is_old) {
+		framing = FRAMING_CLOSE;
+		session->keeps_alive = false;
+	}
+	session->has_reply_body = framing != FRAMING_NONE;
+	session->is_reply_chunked = framing == FRAMING_CHUNKED;
+	session->has_reply_length = framing == FRAMING_LENGTH;
+	session->reply_left = reply->length;
+	return framing;
+}
+
+static void write_reply_framing(struct session *session, const struct link_reply *reply)
+{
+	enum http_framing framing = choose_framing(session, reply);
+
+	if (!session->keeps_alive)
+		h1_write_field(&session->out, BYTES("connection"), BYTES("close"));
+	else if (session->is_old)
+		h1_write_field(&session->out, BYTES("connection"), BYTES("keep-alive"));
+	/* The reply to HEAD tells the length that GET would have. */
+	if (framing == FRAMING_NONE && may_have_body(reply->status) &&
+	    (!session->is_head || reply->length))
+		h1_write_framing(&session->out, FRAMING_LENGTH, reply->length);
+	else
+		h1_write_framing(&session->out, framing, reply->length);
 }
 
 void session_on_reply(struct session *session, struct bytes payload)
 {
 	static struct link_reply reply; /* large, and needed only in here */
-	const struct http_head *head = &session->reader.head;
-	enum http_framing framing;
 
 	if (link_parse_reply(payload, &reply) < 0 || session->is_reply_begun) {
 		reset(session);
 		return;
 	}
 	make_room(session);
-	if (is_informational(reply.status) && head->minor == 0)
+	if (is_informational(reply.status) && session->is_old)
 		return; /* a client of HTTP/1.0 does not know them */
 	h1_write_status_line(&session->out, reply.status, reply.reason);
 	for (size_t i = 0; i < reply.field_count; i++)
 		h1_write_field(&session->out, reply.fields[i].name, reply.fields[i].value);
+	mark_dirty(session);
 	if (is_informational(reply.status)) {
 		h1_write_framing(&session->out, FRAMING_NONE, 0);
-		flush(session);
 		return;
 	}
 	session->is_reply_begun = true;
-	framing = (enum http_framing)reply.framing;
-	if (framing == FRAMING_CLOSE)
-		framing = FRAMING_CHUNKED;
-	/* A body of unknown length ends, for HTTP/1.0, with the connection. */
-	if (framing == FRAMING_CHUNKED && head->minor == 0) {
-		framing = FRAMING_CLOSE;
-		session->keeps_alive = false;
-	}
-	session->has_reply_body = framing != FRAMING_NONE;
-	session->is_reply_chunked = framing == FRAMING_CHUNKED;
-	if (!session->keeps_alive)
-		h1_write_field(&session->out, BYTES("connection"), BYTES("close"));
-	else if (head->minor == 0)
-		h1_write_field(&session->out, BYTES("connection"), BYTES("keep-alive"));
-	if (framing == FRAMING_NONE && may_have_body(reply.status, head->method))
-		h1_write_field(&session->out, BYTES("content-length"), BYTES("0"));
-	h1_write_framing(&session->out, framing, reply.length);
-	flush(session);
+	write_reply_framing(session, &reply);
+}
+
+/* A keeper that sends what it must not is as good as none. */
+static bool may_take(const struct session *session, size_t len)
+{
+	return session->is_reply_begun && session->has_reply_body &&
+	       (!session->has_reply_length || len <= session->reply_left) &&
+	       out_len(session) + len + 2 * H1_CHUNK_HEAD_MAX <= SESSION_OUT_MAX;
 }
 
 void session_on_data(struct session *session, struct bytes data)
 {
 	char chunk[H1_CHUNK_HEAD_MAX];
 
-	/* A keeper that sends what it must not is as good as none. */
-	if (!session->is_reply_begun || !session->has_reply_body ||
-	    out_len(session) + data.len + 2 * H1_CHUNK_HEAD_MAX > SESSION_OUT_MAX) {
+	if (!may_take(session, data.len)) {
 		reset(session);
 		return;
 	}
@@ -460,15 +561,37 @@ void session_on_data(struct session *session, struct bytes data)
 	buf_add(&session->out, data.data, data.len);
 	if (session->is_reply_chunked)
 		buf_add_text(&session->out, H1_CHUNK_END);
+	if (session->has_reply_length)
+		session->reply_left -= data.len;
 	session->owed += (uint32_t)data.len;
-	flush(session);
+	mark_dirty(session);
+}
+
+/* Ready for the next request, or for the end. */
+static void end_exchange(struct session *session)
+{
+	/* A reply that came before the request was whole: what is left of it is not read. */
+	if (!session->is_request_over) {
+		link_write_abort(&session->gate->out, session->exchange);
+		session->keeps_alive = false;
+	}
+	gate_end_exchange(session->gate, session);
+	session->is_reply_begun = false;
+	if (session->keeps_alive) {
+		session->state = SESSION_READ;
+		h1_reader_next(&session->reader);
+	} else {
+		session->state = SESSION_DRAIN;
+	}
+	mark_dirty(session);
 }
 
 void session_on_end(struct session *session, struct bytes payload)
 {
 	static struct link_end end;
 
-	if (link_parse_end(payload, &end) < 0 || !session->is_reply_begun) {
+	if (link_parse_end(payload, &end) < 0 || !session->is_reply_begun ||
+	    (session->has_reply_length && session->reply_left > 0)) {
 		reset(session);
 		return;
 	}
@@ -478,26 +601,13 @@ void session_on_end(struct session *session, struct bytes payload)
 			h1_write_field(&session->out, end.fields[i].name, end.fields[i].value);
 		buf_add_text(&session->out, "\r\n");
 	}
-	/* A reply that came before the request was whole: what is left of it is not read. */
-	if (!session->is_request_over) {
-		link_write_abort(&session->gate->out, session->exchange);
-		session->keeps_alive = false;
-	}
-	gate_end_exchange(session->gate, session);
-	session->is_reply_begun = false;
-	if (session->keeps_alive) {
-		session->state = SESSION_READ_HEAD;
-		h1_reader_next(&session->reader);
-	} else {
-		session->state = SESSION_DRAIN;
-	}
-	process(session);
+	end_exchange(session);
 }
 
 void session_on_credit(struct session *session, uint32_t credit)
 {
 	session->credit += credit;
-	process(session);
+	process_kept(session);
 }
 
 void session_on_abort(struct session *session)

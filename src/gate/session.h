@@ -2,44 +2,60 @@
 /*
  * A session: one connection of the agent, one exchange at a time.
  *
- * Requests that were sent ahead wait in the socket until it is their turn, so replies are
- * in order by themselves. The body of a request moves as the keeper grants credit, that of
- * a reply as the agent takes it: a slow reader on either side slows the other one, and
- * nothing is held beyond the buffers that are here.
+ * Requests that were sent ahead wait until it is their turn, so replies are in order by
+ * themselves. The body of a request moves as the keeper grants credit, that of a reply as
+ * the agent takes it: a slow reader on either side slows the other one, and nothing is held
+ * beyond the limits that are here.
+ *
+ * Thousands of sessions may be waiting for a model to speak, so one that waits holds next to
+ * nothing: input is read into one buffer for all and kept only when it cannot go on, output
+ * is kept only until it is written.
  */
 #ifndef GATE_SESSION_H
 #define GATE_SESSION_H
 
 #include "gate/gate.h"
-#include "http/h1_read.h"
 
 #define SESSION_IN_MAX  16384
 #define SESSION_OUT_MAX (HTTP_HEAD_MAX + 2 * LINK_CREDIT_FIRST)
 
+/* How long, and for how many bytes, an agent is listened to after the last reply. */
+#define SESSION_LINGER_MS    1000
+#define SESSION_LINGER_BYTES (1 << 20)
+
 enum session_state {
-	SESSION_READ_HEAD, /* between exchanges, or in the head of a request */
-	SESSION_RELAY,     /* an exchange is under way */
-	SESSION_DRAIN,     /* the last reply is being written; then the connection ends */
+	SESSION_READ,   /* between exchanges, or in the head of a request */
+	SESSION_RELAY,  /* an exchange is under way */
+	SESSION_DRAIN,  /* the last reply is being written; then the connection ends */
+	SESSION_LINGER, /* it is written: what still comes in is thrown away, because closing
+			   with input unread would take the reply away from the agent */
 };
 
 struct session {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct loop_source source;
+	struct loop_timer timer; /* of SESSION_LINGER */
 	struct gate *gate;
 	struct session *next, **at; /* in the gate's list */
+	struct session *next_dirty;
 	enum session_state state;
 	struct h1_reader reader;
-	char in[SESSION_IN_MAX];
-	size_t in_start, in_end;
+	struct buf in; /* what has come and has to wait */
 	struct buf out;
 	size_t out_start;
 	uint32_t exchange;    /* 0: none */
 	uint32_t credit;      /* bytes of the request that may still be sent */
 	uint32_t owed;        /* bytes of the reply that were written, but not yet granted anew */
+	uint64_t reply_left;  /* of a reply whose length was declared */
+	size_t linger_left;   /* bytes that are still thrown away */
+	bool is_dirty;        /* in the gate's list of those with something to write */
 	bool is_request_over; /* its end has been sent */
 	bool is_reply_begun;  /* its final head has been written */
 	bool is_reply_chunked;
+	bool has_reply_length;
 	bool has_reply_body;
+	bool is_head;     /* the request is HEAD */
+	bool is_old;      /* ... and of HTTP/1.0 */
 	bool keeps_alive; /* as the agent asked */
 	bool has_input_ended;
 };
@@ -59,5 +75,8 @@ void session_on_abort(struct session *session);
 
 /* Goes on after the gate was paused. */
 void session_resume(struct session *session);
+
+/* Writes what the turn has brought, and reads on where that had to wait for it. */
+void session_finish_turn(struct session *session, uint64_t now_ms);
 
 #endif

@@ -23,6 +23,9 @@
 #define LINK_DATA_MAX     32768
 #define LINK_CREDIT_FIRST 65536 /* what each side may send of a body before it is granted more */
 
+/* Exchanges at once. No two under way may have the same number modulo this. */
+#define LINK_EXCHANGES_MAX 16384
+
 enum link_type {
 	LINK_NONE,
 #define LINK_TYPE(name, from_gate, from_keeper, least, most) LINK_##name,

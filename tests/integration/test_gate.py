@@ -18,14 +18,17 @@ class Gate:
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         ours, theirs = link.pair()
+        self.control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        socket.send_fds(self.control, [b"L"], [self.listener.fileno()])
         # As the run hands them over: 3 and 4, whatever their numbers are here.
-        high = [fcntl.fcntl(s, fcntl.F_DUPFD, 20) for s in (self.listener, theirs)]
+        high = [fcntl.fcntl(s, fcntl.F_DUPFD, 20) for s in (control, theirs)]
         place = 'exec "$0" gate 3<&{0} 4<&{1} {0}<&- {1}<&-'.format(*high)
         self.process = subprocess.Popen(
             ["bash", "-c", place, harness.BUILD / "src" / "warder-gateway"], pass_fds=high)
         for fd in high:
             os.close(fd)
         theirs.close()
+        control.close()
         self.keeper = link.Keeper(ours)
         self.keeper.hello()
 
