@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -20,6 +21,8 @@ int audit_open(struct audit_log *log, const char *path, enum audit_durability du
 
 	*log = (struct audit_log){ .durability = durability };
 	memcpy(log->hash, zeros, sizeof(log->hash));
+	buf_init(&log->drafts, AUDIT_BATCH_MAX);
+	buf_init(&log->lines, 16 * AUDIT_BATCH_MAX); /* the chain adds much to a small draft */
 	log->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
 	if (log->fd < 0)
 		return err_set(err, errno, "open the audit log '%.200s'", path);
@@ -32,6 +35,8 @@ int audit_open(struct audit_log *log, const char *path, enum audit_durability du
 
 void audit_close(struct audit_log *log)
 {
+	buf_fini(&log->drafts);
+	buf_fini(&log->lines);
 	close_fd(&log->fd);
 }
 
@@ -94,11 +99,11 @@ static int catch_up(struct audit_log *log, uint64_t size)
 	return 0;
 }
 
-/* Writes one line whole, or takes back what was written of it. */
-static int append(struct audit_log *log, struct bytes line, uint64_t size)
+/* Writes the lines whole, or takes back what was written of them. */
+static int append(struct audit_log *log, struct bytes lines, uint64_t size)
 {
-	ssize_t n = write(log->fd, line.data, line.len);
-	int r = n < 0 ? -errno : (size_t)n < line.len ? -ENOSPC : 0;
+	ssize_t n = write(log->fd, lines.data, lines.len);
+	int r = n < 0 ? -errno : (size_t)n < lines.len ? -ENOSPC : 0;
 
 	if (r == 0 && log->durability == AUDIT_FSYNC && fdatasync(log->fd) < 0)
 		r = -errno;
@@ -119,85 +124,122 @@ static void format_time(char *text, size_t size)
 	snprintf(text + len, size - len, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-/* A record under construction; its end is written when its place in the chain is known. */
-struct draft {
-	struct buf fields; /* what follows "event" */
-	struct json json;
-	const char *event;
-};
+/* ---- drafts ---- */
 
-static int commit_locked(struct audit_log *log, const struct draft *draft, struct buf *line)
+#define DECISION  "\"decision\""
+#define CHAIN_MAX 512 /* more than what the chain adds to a draft */
+
+/* Adds the record at its place in the chain, whose end moves to it. */
+static void add_line(struct audit_log *log, struct bytes draft, const char *time, uint64_t seq,
+		     char *hash)
 {
-	char hash[AUDIT_HASH_LEN + 1], time[40], head[256];
+	struct buf *lines = &log->lines;
+	size_t start = lines->len;
+	char head[256];
+
+	snprintf(head, sizeof(head),
+		 "{\"seq\":%" PRIu64 ",\"time\":\"%s\",\"prev\":\"%s\",\"event\":", seq, time,
+		 hash);
+	buf_add_text(lines, head);
+	buf_add(lines, draft.data, draft.len);
+	audit_record_hash((struct bytes){ lines->data + start, lines->len - start }, hash);
+	buf_add_text(lines, ",\"hash\":\"");
+	buf_add(lines, hash, AUDIT_HASH_LEN);
+	buf_add_text(lines, "\"}\n");
+}
+
+static int flush_locked(struct audit_log *log)
+{
+	struct bytes drafts = { log->drafts.data, log->drafts.len }, draft;
+	char hash[AUDIT_HASH_LEN + 1], time[40];
+	uint64_t seq, size;
 	struct stat st;
 	int r;
 
 	if (fstat(log->fd, &st) < 0)
 		return -errno;
-	r = catch_up(log, (uint64_t)st.st_size);
+	size = (uint64_t)st.st_size;
+	r = catch_up(log, size);
 	if (r < 0)
 		return r;
+	seq = log->seq;
+	memcpy(hash, log->hash, sizeof(hash));
 	format_time(time, sizeof(time));
-	snprintf(head, sizeof(head),
-		 "{\"seq\":%llu,\"time\":\"%s\",\"prev\":\"%s\",\"event\":\"%s\"",
-		 (unsigned long long)log->seq + 1, time, log->hash, draft->event);
-	buf_add_text(line, head);
-	buf_add(line, draft->fields.data, draft->fields.len);
-	audit_record_hash((struct bytes){ line->data, line->len }, hash);
-	buf_add_text(line, ",\"hash\":\"");
-	buf_add_text(line, hash);
-	buf_add_text(line, "\"}\n");
-	if (line->len == line->max)
-		return -EMSGSIZE;
-	r = append(log, (struct bytes){ line->data, line->len }, (uint64_t)st.st_size);
+	log->lines.len = 0;
+	while (bytes_split(&drafts, '\n', &draft))
+		add_line(log, draft, time, ++seq, hash);
+	r = append(log, (struct bytes){ log->lines.data, log->lines.len }, size);
 	if (r < 0)
 		return r;
-	log->seq++;
-	log->size = (uint64_t)st.st_size + line->len;
+	log->seq = seq;
+	log->size = size + log->lines.len;
 	memcpy(log->hash, hash, sizeof(hash));
 	return 0;
 }
 
-static int commit(struct audit_log *log, struct draft *draft)
+static void drop_decisions(struct audit_log *log)
 {
-	struct buf line;
-	int r;
+	struct bytes drafts = { log->drafts.data, log->drafts.len }, draft;
+	size_t kept = 0;
 
-	buf_init(&line, AUDIT_RECORD_MAX);
+	while (bytes_split(&drafts, '\n', &draft)) {
+		if (draft.len >= strlen(DECISION) &&
+		    memcmp(draft.data, DECISION, strlen(DECISION)) == 0)
+			continue;
+		memmove(log->drafts.data + kept, draft.data, draft.len + 1); /* with its line end */
+		kept += draft.len + 1;
+	}
+	log->drafts.len = kept;
+}
+
+int audit_flush(struct audit_log *log)
+{
+	int r = 0;
+
+	if (log->drafts.len == 0 && !log->is_full)
+		return 0;
 	while (flock(log->fd, LOCK_EX) < 0)
 		if (errno != EINTR)
 			return -errno;
-	r = commit_locked(log, draft, &line);
+	r = flush_locked(log);
 	flock(log->fd, LOCK_UN);
-	buf_fini(&line);
+	if (r == 0 && log->is_full)
+		r = -ENOBUFS; /* what was there is written, but something was not there */
+	log->is_full = false;
+	if (r == 0 || r == -ENOBUFS)
+		log->drafts.len = 0;
+	else
+		drop_decisions(log);
 	return r;
 }
 
-static void begin(struct draft *draft, const char *event)
+/* A draft that finds no room leaves nothing, and the next flush fails. */
+static void end_draft(struct audit_log *log, size_t start)
 {
-	draft->event = event;
-	buf_init(&draft->fields, AUDIT_RECORD_MAX);
-	draft->json = (struct json){ .out = &draft->fields, .needs_comma = true };
+	buf_add_text(&log->drafts, "\n");
+	if (log->drafts.len < log->drafts.max &&
+	    log->drafts.len - start <= AUDIT_RECORD_MAX - CHAIN_MAX)
+		return;
+	log->drafts.len = start;
+	log->is_full = true;
 }
 
 #define EVENT(name, help)                                                                          \
-	int audit_write_##name(struct audit_log *log, const struct audit_##name *event)            \
+	void audit_add_##name(struct audit_log *log, const struct audit_##name *event)             \
 	{                                                                                          \
-		struct draft draft;                                                                \
-		int r;                                                                             \
+		struct json json = { .out = &log->drafts, .needs_comma = true };                   \
+		size_t start = log->drafts.len;                                                    \
                                                                                                    \
-		begin(&draft, #name);
+		buf_add_text(&log->drafts, "\"" #name "\"");
 #define TEXT(field, key, help)                                                                     \
 	if (event->field.data)                                                                     \
-		json_string(&draft.json, key, event->field.data, event->field.len);
+		json_string(&json, key, event->field.data, event->field.len);
 #define NUMBER(field, key, help)                                                                   \
 	if (event->field != AUDIT_UNSET)                                                           \
-		json_number(&draft.json, key, event->field);
-#define FLAG(field, key, help) json_bool(&draft.json, key, event->field);
+		json_number(&json, key, event->field);
+#define FLAG(field, key, help) json_bool(&json, key, event->field);
 #define END                                                                                        \
-	r = commit(log, &draft);                                                                   \
-	buf_fini(&draft.fields);                                                                   \
-	return r;                                                                                  \
+	end_draft(log, start);                                                                     \
 	}
 // clang-format off
 #include "audit/events.def"

@@ -6,19 +6,22 @@
  * SHA-256 of the line up to the hash; prev is the hash of the record before, or zeros. So
  * a record cannot be changed, taken out or moved without every later one disagreeing.
  *
- * Several processes may append to one file: each record is written under a lock and
- * chained to what is last in the file then.
+ * Several processes may append to one file: records are written under a lock and chained
+ * to what is last in the file then. Records are added first and then flushed, many at a
+ * time: one lock, one write.
  */
 #ifndef AUDIT_LOG_H
 #define AUDIT_LOG_H
 
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/err.h"
 #include "tls/digest.h"
 
 #define AUDIT_RECORD_MAX 8192
+#define AUDIT_BATCH_MAX  (1 << 20) /* of what is added and not flushed */
 #define AUDIT_HASH_LEN   ((size_t)2 * DIGEST_LEN)
 #define AUDIT_UNSET      INT64_MIN /* a number that is not there */
 
@@ -33,6 +36,9 @@ struct audit_log {
 	uint64_t size; /* of the file after our last record; another's may have followed */
 	uint64_t seq;  /* of the last record */
 	char hash[AUDIT_HASH_LEN + 1];
+	struct buf drafts; /* a line each: what follows "prev", without the hash */
+	struct buf lines;  /* the same as they are written */
+	bool is_full;      /* a draft found no room */
 };
 
 /* Opens for appending, and makes it readable for its owner only when it is new. */
@@ -55,12 +61,11 @@ void audit_close(struct audit_log *log);
 #undef END
 
 /*
- * audit_write_decision and so on: 0 when the record is in the log, or -errno. What could
- * not be recorded must not happen (INV-AUDIT-FIRST); nothing of a record that failed
- * stays in the file.
+ * audit_add_decision and so on: the record is in the log once audit_flush has succeeded,
+ * and what could not be recorded must not happen (INV-AUDIT-FIRST).
  */
 #define EVENT(name, help)                                                                          \
-	int audit_write_##name(struct audit_log *log, const struct audit_##name *event) must_check;
+	void audit_add_##name(struct audit_log *log, const struct audit_##name *event);
 #define TEXT(field, key, help)
 #define NUMBER(field, key, help)
 #define FLAG(field, key, help)
@@ -71,5 +76,12 @@ void audit_close(struct audit_log *log);
 #undef NUMBER
 #undef FLAG
 #undef END
+
+/*
+ * Writes what was added, all of it or nothing. On failure, -errno: decisions are dropped,
+ * because whoever asked for one is refused now; what has happened already stays, to be
+ * written with the next flush.
+ */
+int audit_flush(struct audit_log *log) must_check;
 
 #endif

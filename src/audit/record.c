@@ -61,9 +61,13 @@ bool audit_record_parse(struct bytes line, struct audit_record *ret_record)
 
 void audit_record_hash(struct bytes hashed, char *ret_hash)
 {
+	static const char digits[] = "0123456789abcdef";
 	unsigned char digest[DIGEST_LEN];
 
 	digest_sha256(hashed, digest);
-	for (size_t i = 0; i < DIGEST_LEN; i++)
-		snprintf(ret_hash + 2 * i, 3, "%02x", digest[i]);
+	for (size_t i = 0; i < DIGEST_LEN; i++) {
+		ret_hash[2 * i] = digits[digest[i] >> 4];
+		ret_hash[2 * i + 1] = digits[digest[i] & 15];
+	}
+	ret_hash[AUDIT_HASH_LEN] = '\0';
 }

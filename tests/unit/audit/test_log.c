@@ -41,7 +41,8 @@ static int write_one(struct audit_log *log, int64_t exchange)
 		.is_allowed = true,
 	};
 
-	return audit_write_decision(log, &decision);
+	audit_add_decision(log, &decision);
+	return audit_flush(log);
 }
 
 static void write_many(int count)
@@ -82,6 +83,7 @@ static size_t read_log(char *text, size_t size)
 
 	close(fd);
 	assert_true(len >= 0 && (size_t)len < size);
+	text[len] = '\0';
 	return (size_t)len;
 }
 
@@ -240,6 +242,57 @@ static void a_record_that_does_not_fit_leaves_nothing(void **state)
 	assert_int_equal(first_fault.problem, AUDIT_FINE);
 }
 
+/* What was asked for is refused when it cannot be written; what has happened is written later. */
+static void what_has_happened_survives_a_full_disk(void **state)
+{
+	struct audit_outcome outcome = {
+		.run_id = BYTES("r"),
+		.attempt = 0,
+		.exchange = 7,
+		.status = 200,
+		.sent_bytes = AUDIT_UNSET,
+		.received_bytes = AUDIT_UNSET,
+		.first_byte_ms = AUDIT_UNSET,
+		.duration_ms = AUDIT_UNSET,
+	};
+	struct audit_log log;
+	struct err err;
+	struct stat st;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(audit_open(&log, path, AUDIT_WRITE, &err), 0);
+	assert_int_equal(write_one(&log, 1), 0);
+	assert_int_equal(stat(path, &st), 0);
+	set_file_limit((rlim_t)st.st_size + 10);
+	audit_add_outcome(&log, &outcome);
+	assert_true(write_one(&log, 2) < 0);
+	audit_add_outcome(&log, &outcome);
+	set_file_limit(RLIM_INFINITY);
+	assert_int_equal(write_one(&log, 3), 0);
+	audit_close(&log);
+	assert_int_equal(verify_text(text, read_log(text, sizeof(text))).records, 4);
+	assert_int_equal(first_fault.problem, AUDIT_FINE);
+	assert_non_null(strstr(text, "\"exchange\":3"));
+	assert_null(strstr(text, "\"exchange\":2"));
+}
+
+/* A batch without end is refused, not forgotten. */
+static void a_batch_has_a_limit(void **state)
+{
+	struct audit_start start = { .run_id = BYTES("r"), .attempt = 0 };
+	struct audit_log log;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(audit_open(&log, path, AUDIT_WRITE, &err), 0);
+	for (int i = 0; i < AUDIT_BATCH_MAX / 16; i++)
+		audit_add_start(&log, &start);
+	assert_int_equal(audit_flush(&log), -ENOBUFS);
+	assert_int_equal(audit_flush(&log), 0);
+	audit_close(&log);
+}
+
 static void nothing_is_added_to_a_log_that_is_damaged(void **state)
 {
 	struct audit_log log;
@@ -301,6 +354,7 @@ int main(void)
 		  FRESH(other_orders_are_found_and_named), FRESH(a_record_of_another_log_is_found),
 		  FRESH(many_writers_make_one_chain),
 		  FRESH(a_record_that_does_not_fit_leaves_nothing),
+		  FRESH(what_has_happened_survives_a_full_disk), FRESH(a_batch_has_a_limit),
 		  FRESH(nothing_is_added_to_a_log_that_is_damaged), FRESH(a_cut_is_not_covered_up),
 		  FRESH(a_link_is_not_followed));
 }
