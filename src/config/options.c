@@ -8,6 +8,7 @@
 
 #include "base/runid.h"
 #include "base/units.h"
+#include "config/nearest.h"
 
 /* Field access by offset; the kind of a row says which type its field has. */
 static uint64_t *number_field(void *config, const struct option *option)
@@ -121,49 +122,18 @@ static const struct option *find_short(const struct option_table *table, char na
 	return NULL;
 }
 
-/* The number of single-letter changes between two short words, by the usual recurrence. */
-static size_t distance(const char *a, size_t a_len, const char *b)
-{
-	size_t row[32], b_len = strlen(b);
-
-	if (a_len >= ARRAY_LEN(row) || b_len >= ARRAY_LEN(row))
-		return SIZE_MAX;
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t best = corner + (a[i - 1] != b[j - 1]);
-
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			corner = row[j];
-			row[j] = best;
-		}
-	}
-	return row[b_len];
-}
-
 static int say_unknown(const struct option_table *table, const char *word, struct err *err)
 {
-	size_t len = strcspn(word, "="), best = len / 3 + 1; /* farther away is no likeness */
-	const char *nearest = NULL;
+	struct bytes name = { word, strcspn(word, "=") };
+	struct nearest nearest;
 
-	err_say(err, EINVAL, "unknown option '%.*s'", (int)(len > 60 ? 60 : len), word);
-	for (size_t i = 0; len > 2 && i < table->count; i++) {
-		size_t d = distance(word + 2, len - 2, table->rows[i].name);
-
-		if (d < best) {
-			best = d;
-			nearest = table->rows[i].name;
-		}
-	}
-	if (nearest)
-		err_hint(err, "did you mean --%s?", nearest);
+	err_say(err, EINVAL, "unknown option '%.*s'", (int)(name.len > 60 ? 60 : name.len), word);
+	bytes_take(&name, name.len < 2 ? name.len : 2); /* the dashes */
+	nearest_init(&nearest, name);
+	for (size_t i = 0; name.len > 0 && i < table->count; i++)
+		nearest_try(&nearest, table->rows[i].name);
+	if (nearest.found)
+		err_hint(err, "did you mean --%s?", nearest.found);
 	else
 		err_hint(err, "'warder %s --help' lists them; what is not an option goes after --",
 			 table->verb);
