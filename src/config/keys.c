@@ -54,14 +54,28 @@ void key_hint(const char *group, const char *name, struct err *err)
 		err_hint(err, "warder.json(5) lists them");
 }
 
+/* A quote would begin an argument of the macro's. */
+static void print_literal(const char *text, FILE *out)
+{
+	fputs(".Li ", out);
+	for (; *text; text++)
+		if (*text == '"')
+			fputs("\\(dq", out);
+		else
+			fputc(*text, out);
+	fputc('\n', out);
+}
+
 static void print_key(const struct key *key, FILE *out)
 {
 	fprintf(out, ".It Va %s", key->name);
 	if (key->option)
-		fprintf(out, " No ( Ns Fl %s Ns )", key->option + 1);
+		fprintf(out, " Pq Fl %s", key->option + 1);
 	fprintf(out, "\n%s\n", key->help);
-	if (key->kind != KEY_GROUP && key->kind != KEY_MOUNTS && key->kind != KEY_LLM)
-		fprintf(out, "Example:\n.Li %s\n", key->example);
+	if (key->kind != KEY_GROUP && key->kind != KEY_MOUNTS && key->kind != KEY_LLM) {
+		fputs("Example:\n", out);
+		print_literal(key->example, out);
+	}
 }
 
 static void print_group(const char *group, FILE *out)
