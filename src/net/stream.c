@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* A plain socket as a stream, and the calls through the table. */
+#include "net/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+ssize_t stream_read(struct stream *stream, char *data, size_t len)
+{
+	assert(len > 0); /* else the end of the stream could not be told from nothing */
+	return stream->ops->read(stream, data, len);
+}
+
+ssize_t stream_write(struct stream *stream, const char *data, size_t len)
+{
+	assert(len > 0);
+	return stream->ops->write(stream, data, len);
+}
+
+void stream_close(struct stream *stream)
+{
+	if (stream->ops)
+		stream->ops->close(stream);
+	*stream = (struct stream){ .fd = -1 };
+}
+
+static ssize_t plain_read(struct stream *stream, char *data, size_t len)
+{
+	ssize_t n;
+
+	do {
+		n = recv(stream->fd, data, len, 0);
+	} while (n < 0 && errno == EINTR);
+	stream->waits_for = LOOP_READ;
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t plain_write(struct stream *stream, const char *data, size_t len)
+{
+	ssize_t n;
+
+	do {
+		n = send(stream->fd, data, len, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	stream->waits_for = LOOP_WRITE;
+	return n < 0 ? -errno : n;
+}
+
+static void plain_close(struct stream *stream)
+{
+	close_fd(&stream->fd);
+}
+
+void stream_init_plain(struct stream *stream, int fd)
+{
+	static const struct stream_ops ops = { plain_read, plain_write, plain_close };
+
+	*stream = (struct stream){ .ops = &ops, .fd = fd };
+}
