@@ -7,11 +7,14 @@
 #include <openssl/hmac.h>
 #include <stdlib.h>
 
+#include "tls/library.h"
+
 /* Looked up once: OpenSSL would otherwise search for it with every call. */
 static const EVP_MD *get_sha256(void)
 {
 	static EVP_MD *sha256;
 
+	library_init();
 	if (!sha256)
 		sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 	if (!sha256)

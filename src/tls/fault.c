@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Two tables: of what can be wrong with a certificate, and with the rest. */
+#include "tls/fault.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <stddef.h>
+
+struct fault {
+	long code;
+	const char *text;
+};
+
+#define UNTRUSTED "the certificate is not from a trusted authority; --upstream-ca can add one"
+
+static const struct fault certificate_faults[] = {
+	{ X509_V_ERR_CERT_HAS_EXPIRED, "the certificate has expired" },
+	{ X509_V_ERR_CERT_NOT_YET_VALID, "the certificate is not valid yet" },
+	{ X509_V_ERR_HOSTNAME_MISMATCH, "the certificate is for another name" },
+	{ X509_V_ERR_IP_ADDRESS_MISMATCH, "the certificate is for another name" },
+	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, UNTRUSTED },
+	{ X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, UNTRUSTED },
+	{ X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, UNTRUSTED },
+	{ X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, UNTRUSTED },
+	{ X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, UNTRUSTED },
+	{ X509_V_ERR_INVALID_PURPOSE, "the certificate is not for a server" },
+};
+
+/* Reasons of OpenSSL's that do not say what has happened. */
+static const struct fault protocol_faults[] = {
+	{ SSL_R_WRONG_VERSION_NUMBER, "the server does not speak TLS" },
+	{ SSL_R_HTTP_REQUEST, "the server does not speak TLS" },
+	{ SSL_R_UNSUPPORTED_PROTOCOL, "the server does not speak TLS 1.2 or newer" },
+	{ SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "the server does not speak TLS 1.2 or newer" },
+	{ SSL_R_TLSV1_UNRECOGNIZED_NAME, "the server does not know this name" },
+	{ SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, "the server refused every offer" },
+};
+
+static const char *find(const struct fault *faults, size_t count, long code)
+{
+	for (size_t i = 0; i < count; i++)
+		if (faults[i].code == code)
+			return faults[i].text;
+	return NULL;
+}
+
+static const char *certificate_text(long result)
+{
+	const char *text = find(certificate_faults, ARRAY_LEN(certificate_faults), result);
+
+	return text ? text : X509_verify_cert_error_string(result);
+}
+
+static const char *protocol_text(unsigned long error)
+{
+	const char *text = ERR_GET_LIB(error) == ERR_LIB_SSL
+				   ? find(protocol_faults, ARRAY_LEN(protocol_faults),
+					  ERR_GET_REASON(error))
+				   : NULL;
+
+	if (!text)
+		text = ERR_reason_error_string(error);
+	return text ? text : "the handshake failed";
+}
+
+void fault_describe(const SSL *ssl, int code, const char *name, struct err *err)
+{
+	long result = SSL_get_verify_result(ssl);
+
+	if (result != X509_V_OK)
+		err_say(err, EKEYREJECTED, "TLS with '%s': %s", name, certificate_text(result));
+	else if (code == EPROTO)
+		err_say(err, EPROTO, "TLS with '%s': %s", name, protocol_text(ERR_peek_error()));
+	else if (code == ECONNRESET || code == EPIPE)
+		err_say(err, ECONNRESET, "TLS with '%s': the server closed the connection", name);
+	else
+		err_set(err, code, "TLS with '%s'", name);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What went wrong in a handshake, in words. */
+#ifndef TLS_FAULT_H
+#define TLS_FAULT_H
+
+#include <openssl/ssl.h>
+
+#include "base/err.h"
+
+/*
+ * `code` is what tls_stream_failed made of it. The text is made of our words and OpenSSL's own;
+ * nothing that the peer sent is in it.
+ */
+void fault_describe(const SSL *ssl, int code, const char *name, struct err *err);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TLS towards origins: 1.2 or newer, the peer always verified, by name or address, against the
+ * system's authorities and those of one more file; HTTP/1.1 by ALPN; sessions resumed.
+ */
+#ifndef TLS_TLS_CLIENT_H
+#define TLS_TLS_CLIENT_H
+
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "event/loop.h"
+#include "net/stream.h"
+
+struct tls_client; /* what handshakes share: settings, trust, sessions */
+
+/*
+ * `ca_file`, a PEM bundle, may be NULL. It is read here, so that a wrong one is found at once;
+ * the system's authorities are not looked for before the first handshake.
+ */
+int tls_client_new(const char *ca_file, struct tls_client **ret_client, struct err *err) must_check;
+
+/* No handshake may be under way any more; streams live on. */
+void tls_client_free(struct tls_client *client);
+
+/*
+ * With a stream to copy, which is the callee's from then on, and a NULL `err`: the handshake is
+ * done and the peer is who it should be. Or with a NULL stream and an error: EKEYREJECTED (the
+ * certificate), EPROTO (any other fault of TLS), ETIMEDOUT, ECONNRESET or another errno of the
+ * socket. The handshake is gone when it is called.
+ */
+typedef void tls_done(void *owner, struct stream *ret_stream, const struct err *err,
+		      uint64_t now_ms);
+
+struct tls_handshake;
+
+/*
+ * Takes over `fd`, connected and not blocking. `name` is whom to expect: a host name, or an
+ * address (which is not sent as SNI). `done` is never called from here, only from the loop.
+ */
+struct tls_handshake *tls_handshake_start(struct tls_client *client, struct loop *loop, int fd,
+					  const char *name, uint64_t timeout_ms, uint64_t now_ms,
+					  tls_done *done, void *owner) must_check;
+
+/* `done` is not called any more; the descriptor is closed. */
+void tls_handshake_cancel(struct tls_handshake *handshake);
+
+#endif
