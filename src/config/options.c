@@ -208,6 +208,19 @@ int options_parse(const struct option_table *table, void *config, int argc, char
 	return first;
 }
 
+int options_apply(const struct option_table *table, void *config, const char *name,
+		  const char *text, struct err *err)
+{
+	const struct option *option = find_long(table, name, strlen(name));
+
+	if (!option)
+		return say_unknown(table, name, err);
+	if (option->kind != OPTION_FLAG)
+		return apply(config, option, text, err);
+	*number_field(config, option) = option->low;
+	return 0;
+}
+
 void options_print_help(const struct option_table *table, FILE *out)
 {
 	for (size_t i = 0; i < table->count; i++) {

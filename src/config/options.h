@@ -51,6 +51,10 @@ struct option_table {
 int options_parse(const struct option_table *table, void *config, int argc, char **argv,
 		  int *ret_rest, struct err *err) must_check;
 
+/* Applies one row as if it had been on the command line; a flag takes a NULL text. */
+int options_apply(const struct option_table *table, void *config, const char *name,
+		  const char *text, struct err *err) must_check;
+
 void options_print_help(const struct option_table *table, FILE *out);
 void options_print_mdoc(const struct option_table *table, FILE *out);
 

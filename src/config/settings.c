@@ -10,6 +10,9 @@
 
 #define MOUNTS_MAX 256
 #define ENV_MAX    1024
+#define WORDS_MAX  1024
+
+#define DEFAULT_LLM_PORT 8080
 
 /* "A:B" is A and B; without a colon, the whole is A. */
 static const char *split(struct arena *arena, const char *text, const char **ret_second)
@@ -87,6 +90,22 @@ static int read_env(void *data, const struct option *option, const char *text, s
 	return 0;
 }
 
+/* A setting of the keeper: understood here, and passed on as it is. */
+static int read_keeper(void *data, const struct option *option, const char *text, struct err *err)
+{
+	struct run_config *config = data;
+
+	if (config->keeper_word_count + 2 > WORDS_MAX)
+		return err_say(err, E2BIG, "--%s: too many options", option->name);
+	if (!config->keeper_words)
+		config->keeper_words = arena_alloc(&config->arena,
+						   (WORDS_MAX + 1) * sizeof(char *));
+	config->keeper_words[config->keeper_word_count++] = arena_printf(&config->arena, "--%s",
+									 option->name);
+	config->keeper_words[config->keeper_word_count++] = text;
+	return keeper_config_apply(&config->keeper, option->name, text, err);
+}
+
 static const struct option rows[] = {
 #define FLAG     OPTION_FLAG, NULL
 #define STRING   OPTION_STRING, NULL
@@ -105,15 +124,54 @@ static const struct option rows[] = {
 	},
 #include "config/settings.def"
 #undef SETTING
+#define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
+	{ name, letter, OPTION_OWN, read_keeper, 0, low, high, argument, help, detail },
+#include "config/keeper.def"
+#undef SETTING
 };
 
 static const struct option_table table = { "run", rows, ARRAY_LEN(rows) };
+
+bool run_config_has_gateway(const struct run_config *config)
+{
+	return config->keeper_word_count > 0 || config->config || config->llm_socket.path;
+}
+
+/* The words of a file, one after the other. */
+static int read_words(struct run_config *config, struct bytes words, struct err *err)
+{
+	const char **argv = arena_alloc(&config->arena, (2 * WORDS_MAX + 2) * sizeof(*argv));
+	int argc = 1, rest;
+	struct bytes word;
+
+	argv[0] = "run";
+	while (argc <= 2 * WORDS_MAX && bytes_split(&words, '\0', &word))
+		argv[argc++] = word.data;
+	return options_parse(&table, config, argc, (char **)argv, &rest, err);
+}
+
+int run_config_parse_again(struct run_config *config, struct bytes words, int argc, char **argv,
+			   struct err *err)
+{
+	int rest, r;
+
+	run_config_fini(config);
+	*config = (struct run_config){ .cgroup = "auto", .llm_port = DEFAULT_LLM_PORT };
+	keeper_config_init(&config->keeper);
+	r = read_words(config, words, err);
+	if (r == 0)
+		r = options_parse(&table, config, argc, argv, &rest, err);
+	if (r == 0)
+		config->argv = (const char *const *)argv + rest;
+	return r;
+}
 
 int run_config_parse(struct run_config *config, int argc, char **argv, struct err *err)
 {
 	int rest, r;
 
-	*config = (struct run_config){ .cgroup = "auto" };
+	*config = (struct run_config){ .cgroup = "auto", .llm_port = DEFAULT_LLM_PORT };
+	keeper_config_init(&config->keeper);
 	r = options_parse(&table, config, argc, argv, &rest, err);
 	config->argv = (const char *const *)argv + rest;
 	if (r == 0 && rest >= argc && !config->help)
@@ -124,6 +182,7 @@ int run_config_parse(struct run_config *config, int argc, char **argv, struct er
 
 void run_config_fini(struct run_config *config)
 {
+	keeper_config_fini(&config->keeper);
 	arena_fini(&config->arena);
 }
 

@@ -7,13 +7,20 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "base/err.h"
+#include "config/keeper_config.h"
 #include "warder.h"
 
 enum tty_choice {
 	TTY_AUTO,
 	TTY_ALWAYS,
 	TTY_NEVER,
+};
+
+/* A unix socket as it is asked for. */
+struct socket_config {
+	const char *path, *mode, *owner;
 };
 
 struct run_config {
@@ -30,8 +37,25 @@ struct run_config {
 	const char *cgroup;
 	uint64_t json, tty, verbose, quiet, help; /* flags, and one enum tty_choice */
 	const char *result;
+	const char *config; /* a file with more settings */
+	uint64_t llm_port;
+	struct socket_config llm_socket;
+	/* The gateway's settings, and the words that they were, for the keeper to read. */
+	struct keeper_config keeper;
+	const char **keeper_words;
+	size_t keeper_word_count;
 	const char *const *argv; /* the command, borrowed */
 };
+
+/*
+ * Reads the words of a configuration file, and the command line again, which counts over
+ * them. `words` is a list of texts, each with its NUL; the config keeps pointers into it.
+ */
+int run_config_parse_again(struct run_config *config, struct bytes words, int argc, char **argv,
+			   struct err *err) must_check;
+
+/* Whether the run needs a gateway. */
+bool run_config_has_gateway(const struct run_config *config);
 
 /*
  * Reads options up to "--" or the first word that is none. On failure the first

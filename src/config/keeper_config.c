@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of keeper.def, and the kinds that only they have. */
+#include "config/keeper_config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DEFAULT_CONNECT_MS    10000
+#define DEFAULT_FIRST_BYTE_MS 600000
+#define DEFAULT_IDLE_MS       3600000
+#define DEFAULT_CONNECTIONS   1024
+
+void keeper_config_init(struct keeper_config *config)
+{
+	*config = (struct keeper_config){
+		.durability = "write",
+		.connect_ms = DEFAULT_CONNECT_MS,
+		.first_byte_ms = DEFAULT_FIRST_BYTE_MS,
+		.idle_ms = DEFAULT_IDLE_MS,
+		.connections = DEFAULT_CONNECTIONS,
+	};
+}
+
+void keeper_config_fini(struct keeper_config *config)
+{
+	arena_fini(&config->arena);
+}
+
+/* ---- kinds ---- */
+
+int keeper_check_source(const char *option, const char *text, struct err *err)
+{
+	static const char *const prefixes[] = { "env:", "file:", "exec:" };
+
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0 &&
+		    text[strlen(prefixes[i])])
+			return 0;
+	err_say(err, EINVAL, "--%s: a secret comes from env:NAME, file:PATH or exec:COMMAND",
+		option);
+	err_hint(err, "what was given is not shown, in case it is the secret itself");
+	return -EINVAL;
+}
+
+/* [MATCH=]URL: a URL has no = before its "://". */
+static int read_llm(void *data, const struct option *option, const char *text, struct err *err)
+{
+	struct keeper_config *config = data;
+	struct keeper_llm llm = { .prefix = NULL };
+	struct err inner;
+	const char *scheme = strstr(text, "://"), *equals = strchr(text, '=');
+	int r;
+
+	if (config->llm_count == KEEPER_LLMS_MAX)
+		return err_say(err, E2BIG, "--llm: more than %d upstreams", KEEPER_LLMS_MAX);
+	if (equals && (!scheme || equals < scheme)) {
+		size_t len = (size_t)(equals - text);
+
+		while (text[0] == '/' && len > 0 && text[len - 1] == '/')
+			len--;
+		if (len == 0)
+			return err_say(err, EINVAL, "--%s: '%.60s' is not %s", option->name, text,
+				       option->argument);
+		*(text[0] == '/' ? &llm.prefix : &llm.model) = arena_printf(&config->arena, "%.*s",
+									    (int)len, text);
+		text = equals + 1;
+	}
+	r = url_parse(text, &config->arena, &llm.url, &inner);
+	if (r < 0)
+		return err_say(err, -r, "--%s: %.400s", option->name, inner.text);
+	llm.provider = provider_of_host(llm.url.host);
+	config->llms[config->llm_count++] = llm;
+	return 0;
+}
+
+static struct keeper_llm *last_llm(struct keeper_config *config, const struct option *option,
+				   struct err *err)
+{
+	if (config->llm_count > 0)
+		return &config->llms[config->llm_count - 1];
+	err_say(err, EINVAL, "--%s: belongs to the --llm before it, and there is none",
+		option->name);
+	return NULL;
+}
+
+static int read_llm_key(void *data, const struct option *option, const char *text, struct err *err)
+{
+	struct keeper_config *config = data;
+	struct keeper_llm *llm = last_llm(config, option, err);
+	int r = llm ? keeper_check_source(option->name, text, err) : -EINVAL;
+
+	if (r == 0)
+		llm->key = arena_strdup(&config->arena, text);
+	return r;
+}
+
+static int read_llm_provider(void *data, const struct option *option, const char *text,
+			     struct err *err)
+{
+	struct keeper_llm *llm = last_llm(data, option, err);
+	const struct provider *provider = provider_find(text);
+
+	if (!llm)
+		return -EINVAL;
+	if (!provider)
+		return err_say(err, EINVAL, "--%s: '%.40s' is not one of %s", option->name, text,
+			       option->argument);
+	llm->provider = provider;
+	return 0;
+}
+
+static int read_connect_to(void *data, const struct option *option, const char *text,
+			   struct err *err)
+{
+	struct keeper_config *config = data;
+	struct keeper_mapping mapping;
+	const char *equals = strchr(text, '=');
+	int r;
+
+	if (config->mapping_count == KEEPER_MAPPINGS_MAX)
+		return err_say(err, E2BIG, "--%s: more than %d", option->name, KEEPER_MAPPINGS_MAX);
+	if (!equals)
+		return err_say(err, EINVAL, "--%s: '%.100s' is not %s", option->name, text,
+			       option->argument);
+	r = url_parse_address(arena_printf(&config->arena, "%.*s", (int)(equals - text), text),
+			      &config->arena, &mapping.host, &mapping.host_port, err);
+	if (r == 0)
+		r = url_parse_address(equals + 1, &config->arena, &mapping.address,
+				      &mapping.address_port, err);
+	if (r == 0)
+		config->mappings[config->mapping_count++] = mapping;
+	return r;
+}
+
+/* What goes into a header: printable ASCII. */
+static bool is_header_text(const char *text)
+{
+	for (; *text; text++)
+		if (*text < 0x20 || *text > 0x7e)
+			return false;
+	return true;
+}
+
+static int read_header_text(void *data, const struct option *option, const char *text,
+			    struct err *err)
+{
+	if (!*text || strlen(text) > 256 || !is_header_text(text))
+		return err_say(err, EINVAL, "--%s: up to 256 printable ASCII characters",
+			       option->name);
+	*(const char **)(void *)((char *)data + option->offset) = text;
+	return 0;
+}
+
+static int read_metadata(void *data, const struct option *option, const char *text, struct err *err)
+{
+	struct keeper_config *config = data;
+	const char *equals = strchr(text, '=');
+	size_t len = strlen(text);
+
+	if (!equals || equals == text || !is_header_text(text))
+		return err_say(err, EINVAL, "--%s: NAME=VALUE in printable ASCII", option->name);
+	if (config->metadata_count == KEEPER_METADATA_MAX ||
+	    config->metadata_len + len > KEEPER_METADATA_LEN)
+		return err_say(err, E2BIG, "--%s: more than %d, or more than %d bytes",
+			       option->name, KEEPER_METADATA_MAX, KEEPER_METADATA_LEN);
+	config->metadata_len += len;
+	config->metadata[config->metadata_count++] = (struct keeper_metadata){
+		arena_printf(&config->arena, "%.*s", (int)(equals - text), text),
+		arena_strdup(&config->arena, equals + 1),
+	};
+	return 0;
+}
+
+static int read_source(void *data, const struct option *option, const char *text, struct err *err)
+{
+	int r = keeper_check_source(option->name, text, err);
+
+	if (r == 0)
+		*(const char **)(void *)((char *)data + option->offset) = text;
+	return r;
+}
+
+/* ---- the table ---- */
+
+static const struct option rows[] = {
+#define STRING       OPTION_STRING, NULL
+#define CHOICE       OPTION_CHOICE, NULL
+#define COUNT        OPTION_COUNT, NULL
+#define DURATION     OPTION_DURATION, NULL
+#define LLM          OPTION_OWN, read_llm
+#define LLM_KEY      OPTION_OWN, read_llm_key
+#define LLM_PROVIDER OPTION_OWN, read_llm_provider
+#define CONNECT_TO   OPTION_OWN, read_connect_to
+#define HEADER_TEXT  OPTION_OWN, read_header_text
+#define METADATA     OPTION_OWN, read_metadata
+#define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
+	{ name,     letter, kind,  offsetof(struct keeper_config, field), low, high,               \
+	  argument, help,   detail },
+#include "config/keeper.def"
+#undef SETTING
+	/* What a verb adds about the run. */
+	{ "run-id", 0, OPTION_RUN_ID, NULL, offsetof(struct keeper_config, run_id), 0, 0, "ID", "",
+	  "" },
+	{ "attempt", 0, OPTION_COUNT, NULL, offsetof(struct keeper_config, attempt), 0, UINT32_MAX,
+	  "N", "", "" },
+	{ "token-secret", 0, OPTION_OWN, read_source, offsetof(struct keeper_config, token_secret),
+	  0, 0, "SOURCE", "", "" },
+	{ "verbose", 0, OPTION_FLAG, NULL, offsetof(struct keeper_config, verbose), 1, 0, NULL, "",
+	  "" },
+};
+
+static const struct option_table table = { "keeper", rows, ARRAY_LEN(rows) };
+
+int keeper_config_parse(struct keeper_config *config, int argc, char **argv, struct err *err)
+{
+	int rest, r = options_parse(&table, config, argc, argv, &rest, err);
+
+	if (r == 0 && rest < argc)
+		r = err_say(err, EINVAL, "unexpected argument '%.60s'", argv[rest]);
+	return r;
+}
+
+int keeper_config_apply(struct keeper_config *config, const char *name, const char *text,
+			struct err *err)
+{
+	return options_apply(&table, config, name, text, err);
+}
+
+static bool is_same_match(const struct keeper_llm *a, const struct keeper_llm *b)
+{
+	const char *first = a->prefix ? a->prefix : a->model ? a->model : "";
+	const char *second = b->prefix ? b->prefix : b->model ? b->model : "";
+
+	return strcmp(first, second) == 0;
+}
+
+int keeper_config_check(const struct keeper_config *config, struct err *err)
+{
+	for (size_t i = 0; i < config->llm_count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (is_same_match(&config->llms[i], &config->llms[j]))
+				return err_say(err, EINVAL,
+					       "--llm: two upstreams for the same requests; give "
+					       "one of them a MATCH, as in /prefix=URL");
+	return 0;
+}

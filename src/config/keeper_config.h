@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* What a keeper is told: words of a command line in, a plain struct out. It names secrets, and
+ * holds none. */
+#ifndef CONFIG_KEEPER_CONFIG_H
+#define CONFIG_KEEPER_CONFIG_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "config/options.h"
+#include "config/provider.h"
+#include "config/url.h"
+
+#define KEEPER_LLMS_MAX     16
+#define KEEPER_MAPPINGS_MAX 64
+#define KEEPER_METADATA_MAX 32
+#define KEEPER_METADATA_LEN 4096 /* of all names and values together */
+
+/* An upstream, and which requests are its own. */
+struct keeper_llm {
+	const char *prefix; /* of the path, without a last slash; or NULL */
+	const char *model;  /* a pattern with '*'; or NULL. With neither: the default */
+	struct url url;
+	const char *key; /* the source of its key, or NULL */
+	const struct provider *provider;
+};
+
+/* Dial `address` instead of `host`. */
+struct keeper_mapping {
+	const char *host, *address;
+	uint16_t host_port, address_port;
+};
+
+struct keeper_metadata {
+	const char *name, *value;
+};
+
+struct keeper_config {
+	struct arena arena;
+	struct keeper_llm llms[KEEPER_LLMS_MAX];
+	size_t llm_count;
+	struct keeper_mapping mappings[KEEPER_MAPPINGS_MAX];
+	size_t mapping_count;
+	struct keeper_metadata metadata[KEEPER_METADATA_MAX];
+	size_t metadata_count, metadata_len;
+	const char *upstream_ca, *audit, *durability, *billing_account;
+	uint64_t connect_ms, first_byte_ms, idle_ms, connections;
+	/* Of the run, not of the operator; not among the shared rows. */
+	const char *run_id;
+	const char *token_secret; /* the source of what tokens are signed with, or NULL */
+	uint64_t attempt, verbose;
+};
+
+/* Defaults; keeper_config_fini is owed from here on. */
+void keeper_config_init(struct keeper_config *config);
+void keeper_config_fini(struct keeper_config *config);
+
+/* Reads words "--name value …" on top of what is there. */
+int keeper_config_parse(struct keeper_config *config, int argc, char **argv,
+			struct err *err) must_check;
+
+/* Applies one row by its name, for verbs that have the rows among their own. */
+int keeper_config_apply(struct keeper_config *config, const char *name, const char *text,
+			struct err *err) must_check;
+
+/* What can only be judged when everything has been read. */
+int keeper_config_check(const struct keeper_config *config, struct err *err) must_check;
+
+/* Refuses a text that is no source of a secret, without repeating it: it may be the secret. */
+int keeper_check_source(const char *option, const char *text, struct err *err) must_check;
+
+#endif
