@@ -59,7 +59,7 @@ static bool is_edited(const struct json_edit *edit)
 
 static void emit(const struct json_edit *edit, struct buf *out, const char *bytes, size_t len)
 {
-	if (!edit->skip_depth)
+	if (!edit->skip_depth && out)
 		buf_add(out, bytes, len);
 }
 
@@ -159,8 +159,10 @@ static void note_within(struct json_edit *edit, struct bytes key)
 		if (rule->within && key_is(key, rule->within))
 			edit->within = rule->within;
 	edit->is_model = key_is(key, "model");
-	if (edit->is_model)
+	if (edit->is_model) {
 		edit->model_len = 0; /* the last one counts, as it does for others */
+		edit->model_count++;
+	}
 }
 
 /* The key in `held` is whole: keep what is held, or drop it and skip the value. */
@@ -176,7 +178,7 @@ static void decide(struct json_edit *edit, struct buf *out)
 	if (is_removed(edit, key)) {
 		edit->skip_depth = edit->depth;
 	} else {
-		buf_add(out, edit->held + start, edit->held_len - start);
+		emit(edit, out, edit->held + start, edit->held_len - start);
 		*has_kept = true;
 	}
 	edit->held_len = 0;

@@ -58,12 +58,20 @@ struct json_edit {
 	bool is_model;    /* the current value is the outermost "model" */
 	char model[JSON_EDIT_MODEL_MAX + 1];
 	size_t model_len;
+	unsigned int model_count; /* how often the outermost object had one */
 };
 
 void json_edit_init(struct json_edit *edit, const struct json_edit_rule *rules);
 
+/* Whether a model has been read whole. */
+static inline bool json_edit_has_model(const struct json_edit *edit)
+{
+	return edit->model_count > 0 && !edit->is_model;
+}
+
 /*
- * Adds to `out` what is kept of `input`: at most as much as came in since the last key.
+ * Adds to `out` (or nowhere, when that is NULL) what is kept of `input`: at most as much as
+ * came in since the last key.
  * 0, -EBADMSG when it is not JSON, or -E2BIG when it is nested or spaced beyond the limits.
  */
 int json_edit_push(struct json_edit *edit, struct bytes input, struct buf *out) must_check;

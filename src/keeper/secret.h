@@ -14,10 +14,14 @@
 struct secret;
 
 /*
- * Opens a source: "env:NAME" or "file:PATH". A file's last line end does not count. The
- * caller owns *ret_secret. An error names the source, never what is in it.
+ * Opens a source: "env:NAME", "file:PATH" or "exec:COMMAND", which the shell runs and whose
+ * output counts. A last line end does not count. The caller owns *ret_secret. An error names
+ * the source, never what is in it.
  */
 int secret_open(const char *source, struct secret **ret_secret, struct err *err) must_check;
+
+/* Wipes every variable that a secret was read from: it is not needed there any more. */
+void secret_forget_sources(void);
 
 /* The value, for as long as the secret lives. */
 struct bytes secret_get(const struct secret *secret);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* The head of a request, written anew. */
+#include "keeper/attribution.h"
+
+#include <inttypes.h>
+
+#include "base/json.h"
+#include "base/runid.h"
+#include "http/h1_write.h"
+#include "http/path.h"
+
+/* Names as they are compared: lower case; a last '*' stands for anything. */
+static const char *const removed[] = {
+	/* credentials */
+	"authorization",
+	"proxy-authorization",
+	"x-api-key",
+	"api-key",
+	"x-goog-api-key",
+	"cookie",
+	RUN_TOKEN_HEADER,
+	/* identity */
+	"x-litellm-*",
+	"x-pass-*",
+	/* what belongs to the connection; we write our own */
+	"host",
+	"content-length",
+	"transfer-encoding",
+	"connection",
+	"expect",
+};
+
+/* Some servers take an underscore for a dash. */
+static char fold(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	return c == '_' ? '-' : c;
+}
+
+static bool is_named(struct bytes name, const char *pattern)
+{
+	for (size_t i = 0; i < name.len; i++, pattern++) {
+		if (*pattern == '*')
+			return true;
+		if (fold(name.data[i]) != *pattern)
+			return false;
+	}
+	return *pattern == '\0' || *pattern == '*';
+}
+
+bool attribution_is_removed(struct bytes name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(removed); i++)
+		if (is_named(name, removed[i]))
+			return true;
+	return false;
+}
+
+/* Adds the query without the parameter in which clients of this provider send a key. */
+static void add_query(struct buf *out, struct bytes query, const char *key_parameter)
+{
+	const char *before = "?";
+	struct bytes part, name, rest;
+
+	if (!query.data)
+		return;
+	if (!key_parameter) {
+		buf_add_text(out, "?");
+		buf_add(out, query.data, query.len);
+		return;
+	}
+	do {
+		if (!bytes_split(&query, '&', &part)) {
+			part = query;
+			query.len = 0;
+		}
+		rest = part;
+		name = bytes_split(&rest, '=', &name) ? name : part;
+		if (part.len == 0 || bytes_equal_nocase(name, bytes_of(key_parameter)))
+			continue;
+		buf_add_text(out, before);
+		buf_add(out, part.data, part.len);
+		before = "&";
+	} while (query.len > 0);
+}
+
+static void write_request_line(struct buf *out, const struct keeper_llm *llm, struct bytes method,
+			       struct bytes path, struct bytes query)
+{
+	buf_add(out, method.data, method.len);
+	buf_add_text(out, " ");
+	buf_add_text(out, llm->url.base);
+	buf_add(out, path.data, path.len);
+	add_query(out, query, llm->provider->key_parameter);
+	buf_add_text(out, " HTTP/1.1\r\n");
+}
+
+/* {"runId":…,"attempt":…} and what the operator adds; ASCII without line ends, as JSON is here. */
+static void write_metadata(struct buf *out, const struct keeper_config *config,
+			   const struct identity *identity)
+{
+	struct json json = { .out = out };
+
+	buf_add_text(out, "x-litellm-spend-logs-metadata: ");
+	json_open(&json, NULL, '{');
+	json_text(&json, "runId", identity->run_id);
+	json_number(&json, "attempt", identity->attempt);
+	for (size_t i = 0; i < config->metadata_count; i++)
+		json_text(&json, config->metadata[i].name, config->metadata[i].value);
+	json_close(&json, '}');
+	buf_add_text(out, "\r\n");
+}
+
+static void write_identity(struct buf *out, const struct keeper_config *config,
+			   const struct identity *identity)
+{
+	char text[RUNID_MAX + 16];
+
+	snprintf(text, sizeof(text), "%s/%" PRIu32, identity->run_id, identity->attempt);
+	h1_write_field(out, BYTES("x-litellm-end-user-id"),
+		       bytes_of(config->billing_account ? config->billing_account : text));
+	write_metadata(out, config, identity);
+}
+
+void attribution_write(struct buf *out, const struct keeper_config *config,
+		       const struct keeper_llm *llm, const struct secret *key,
+		       const struct identity *identity, const struct link_open *open,
+		       struct bytes path, const struct framing *framing)
+{
+	struct bytes query;
+
+	http_path_split(open->path, &query);
+	write_request_line(out, llm, open->method, path, query);
+	h1_write_field(out, BYTES("host"), bytes_of(llm->url.authority));
+	for (size_t i = 0; i < open->field_count; i++)
+		if (!attribution_is_removed(open->fields[i].name))
+			h1_write_field(out, open->fields[i].name, open->fields[i].value);
+	if (key) {
+		struct bytes value = secret_get(key);
+
+		buf_add_text(out, llm->provider->key_header);
+		buf_add_text(out, ": ");
+		buf_add_text(out, llm->provider->key_prefix);
+		buf_add(out, value.data, value.len);
+		buf_add_text(out, "\r\n");
+	}
+	if (llm->provider->is_litellm)
+		write_identity(out, config, identity);
+	/* A request that could have a body says when it has none (RFC 9110 8.6). */
+	if (framing->kind == FRAMING_NONE && !bytes_equal(open->method, BYTES("GET")) &&
+	    !bytes_equal(open->method, BYTES("HEAD")))
+		h1_write_framing(out, FRAMING_LENGTH, 0);
+	else
+		h1_write_framing(out, framing->kind, framing->length);
+}

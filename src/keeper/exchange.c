@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of an exchange, from its record in the audit log to the next one. */
+#include "keeper/exchange.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "keeper/origin.h"
+#include "keeper/verbose.h"
+
+/* What is kept of a path and a method in a record. */
+#define METHOD_MAX 32
+#define PATH_MAX   2048
+
+static struct keeper *keeper_of(const struct exchange *exchange)
+{
+	return exchange->run->keeper;
+}
+
+/* ---- states ---- */
+
+static void set_state(struct exchange *exchange, enum exchange_state state)
+{
+	static const unsigned int allowed[] = {
+		[EXCHANGE_HOLD] = 1 << EXCHANGE_DECIDED | 1 << EXCHANGE_OVER,
+		[EXCHANGE_DECIDED] = 1 << EXCHANGE_DIAL | 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
+		[EXCHANGE_DIAL] = 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
+		[EXCHANGE_RELAY] = 1 << EXCHANGE_OVER,
+		[EXCHANGE_OVER] = 0,
+	};
+
+	assert(allowed[exchange->state] & 1U << state);
+	exchange->state = state;
+}
+
+static void free_exchange(struct loop_deferred *deferred)
+{
+	struct exchange *exchange = (struct exchange *)(void *)deferred;
+
+	if (exchange->body) {
+		free(exchange->body->open);
+		buf_fini(&exchange->body->held);
+	}
+	free(exchange->body);
+	/* It holds the key. */
+	if (exchange->request.data)
+		explicit_bzero(exchange->request.data, exchange->request.size);
+	buf_fini(&exchange->request);
+	if (exchange->run_id != exchange->run->run_id)
+		free(exchange->run_id);
+	free(exchange->label);
+	free(exchange);
+}
+
+/* Out of every list but that of the turn; the connection, if it is still there, is closed. */
+static void end(struct exchange *exchange)
+{
+	struct loop *loop = &keeper_of(exchange)->loop;
+
+	set_state(exchange, EXCHANGE_OVER);
+	if (exchange->connect)
+		connect_cancel(exchange->connect);
+	if (exchange->handshake)
+		tls_handshake_cancel(exchange->handshake);
+	if (exchange->origin)
+		origin_close(exchange->origin);
+	exchange->connect = NULL;
+	exchange->handshake = NULL;
+	exchange->origin = NULL;
+	loop_cancel(loop, &exchange->timer);
+	exchange->run->by_id[exchange->id % LINK_EXCHANGES_MAX] = NULL;
+	/* It may be in a list of this turn, which passes over what is over. */
+	exchange->deferred.free = free_exchange;
+	loop_defer(loop, &exchange->deferred);
+}
+
+/* ---- records ---- */
+
+static struct bytes cut(struct bytes text, size_t most)
+{
+	return (struct bytes){ text.data, text.len < most ? text.len : most };
+}
+
+static void add_decision(struct exchange *exchange, struct bytes method, struct bytes path,
+			 enum refusal refusal)
+{
+	struct audit_decision decision = {
+		.run_id = bytes_of(exchange->run_id),
+		.attempt = exchange->attempt,
+		.exchange = exchange->id,
+		.method = cut(method, METHOD_MAX),
+		.path = cut(path, PATH_MAX),
+		.is_allowed = refusal == REFUSAL_NONE,
+		.reason = refusal == REFUSAL_NONE ? BYTES("llm") : bytes_of(refusal_code(refusal)),
+	};
+
+	if (exchange->upstream)
+		decision.host = bytes_of(exchange->upstream->label);
+	audit_add_decision(&keeper_of(exchange)->audit, &decision);
+}
+
+static struct bytes text_or_none(const char *text)
+{
+	return text[0] ? bytes_of(text) : (struct bytes){ NULL, 0 };
+}
+
+static void add_outcome(struct exchange *exchange, const char *ended, uint64_t now_ms)
+{
+	struct audit_outcome outcome = {
+		.run_id = bytes_of(exchange->run_id),
+		.attempt = exchange->attempt,
+		.exchange = exchange->id,
+		.status = exchange->status ? exchange->status : AUDIT_UNSET,
+		.sent_bytes = (int64_t)exchange->sent_bytes,
+		.received_bytes = (int64_t)exchange->received_bytes,
+		.first_byte_ms = exchange->first_byte_ms
+					 ? (int64_t)(exchange->first_byte_ms - exchange->start_ms)
+					 : AUDIT_UNSET,
+		.duration_ms = (int64_t)(now_ms - exchange->start_ms),
+		.ended = bytes_of(ended),
+		.model = text_or_none(exchange->model),
+		.call_id = text_or_none(exchange->call_id),
+		.cost = text_or_none(exchange->cost.last),
+	};
+
+	audit_add_outcome(&keeper_of(exchange)->audit, &outcome);
+	verbose_outcome(exchange, ended, now_ms);
+}
+
+/* ---- refusals ---- */
+
+/* A whole reply of our own. */
+static void answer(struct exchange *exchange, enum refusal refusal, const char *detail)
+{
+	static struct link_reply reply; /* large, and needed only in here */
+	static const struct link_end no_trailer;
+	struct run *run = exchange->run;
+	struct buf body;
+
+	buf_init(&body, LINK_DATA_MAX);
+	refusal_format(refusal, detail, exchange->run_id, &body);
+	reply.status = exchange->status = refusal_status(refusal);
+	reply.reason = refusal_reason(refusal);
+	reply.framing = exchange->is_head ? FRAMING_NONE : FRAMING_LENGTH;
+	reply.length = body.len;
+	reply.fields[0] = (struct http_field){ BYTES("content-type"), BYTES("application/json") };
+	reply.field_count = 1;
+	link_write_reply(&run->out, exchange->id, &reply);
+	if (!exchange->is_head)
+		link_write_data(&run->out, exchange->id, (struct bytes){ body.data, body.len });
+	link_write_end(&run->out, exchange->id, &no_trailer);
+	buf_fini(&body);
+}
+
+void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct bytes method,
+		     struct bytes path, uint64_t now_ms)
+{
+	keeper_of(exchange)->refused++;
+	add_decision(exchange, method, path, refusal);
+	answer(exchange, refusal, NULL);
+	verbose_outcome(exchange, refusal_code(refusal), now_ms);
+	end(exchange);
+}
+
+void exchange_give_up(struct exchange *exchange, uint64_t now_ms)
+{
+	keeper_of(exchange)->refused++;
+	answer(exchange, REFUSAL_AUDIT_FAILED, NULL);
+	verbose_outcome(exchange, refusal_code(REFUSAL_AUDIT_FAILED), now_ms);
+	end(exchange);
+}
+
+void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *detail,
+		   uint64_t now_ms)
+{
+	/* Half a reply must not look like a whole one: the agent's connection is reset. */
+	if (exchange->is_reply_begun)
+		link_write_abort(&exchange->run->out, exchange->id);
+	else
+		answer(exchange, refusal, detail);
+	add_outcome(exchange, refusal_code(refusal), now_ms);
+	end(exchange);
+}
+
+void exchange_finish(struct exchange *exchange, uint64_t now_ms)
+{
+	struct origin *origin = exchange->origin;
+
+	add_outcome(exchange, "complete", now_ms);
+	if (exchange->may_reuse && exchange->is_request_over && exchange->request.len == 0 &&
+	    origin->in.len == 0) {
+		exchange->origin = NULL;
+		origin_give_back(origin, now_ms);
+	}
+	end(exchange);
+}
+
+void exchange_cancel(struct exchange *exchange, const char *why, uint64_t now_ms)
+{
+	if (exchange->state != EXCHANGE_HOLD)
+		add_outcome(exchange, why, now_ms);
+	end(exchange);
+}
+
+/* ---- starting ---- */
+
+void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path)
+{
+	struct keeper *keeper = keeper_of(exchange);
+
+	set_state(exchange, EXCHANGE_DECIDED);
+	add_decision(exchange, method, path, REFUSAL_NONE);
+	exchange->next_decided = keeper->decided;
+	keeper->decided = exchange;
+}
+
+static void on_silence(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct exchange *exchange = (struct exchange *)(void *)((char *)timer -
+								offsetof(struct exchange, timer));
+	const struct keeper_config *config = keeper_of(exchange)->config;
+	uint64_t limit_ms = exchange->is_reply_begun ? config->idle_ms : config->first_byte_ms;
+	/* It is the agent who is slow when the upstream is not even read. */
+	bool is_waiting = exchange->credit == 0 || exchange->run->is_stalled;
+
+	if (is_waiting)
+		exchange->last_ms = now_ms;
+	if (now_ms >= exchange->last_ms + limit_ms)
+		exchange_fail(exchange, REFUSAL_TIMEOUT, NULL, now_ms);
+	else
+		loop_set_timer(&keeper_of(exchange)->loop, timer, exchange->last_ms + limit_ms);
+}
+
+static void begin_relay(struct exchange *exchange, struct origin *origin, uint64_t now_ms)
+{
+	const struct keeper_config *config = keeper_of(exchange)->config;
+	uint64_t limit_ms = config->first_byte_ms < config->idle_ms ? config->first_byte_ms
+								    : config->idle_ms;
+
+	set_state(exchange, EXCHANGE_RELAY);
+	exchange->origin = origin;
+	exchange->last_ms = now_ms;
+	origin->reader.answers_head = exchange->is_head;
+	exchange->timer.on_due = on_silence;
+	loop_set_timer(&keeper_of(exchange)->loop, &exchange->timer, now_ms + limit_ms);
+	exchange_mark_dirty(exchange);
+}
+
+static void on_stream(struct exchange *exchange, const struct stream *stream, uint64_t now_ms)
+{
+	struct origin *origin = origin_new(exchange, stream);
+
+	if (!origin)
+		exchange_fail(exchange, REFUSAL_UNREACHABLE, NULL, now_ms);
+	else
+		begin_relay(exchange, origin, now_ms);
+}
+
+static enum refusal refusal_of(int error)
+{
+	switch (error) {
+	case ENOENT:
+	case EAGAIN:
+		return REFUSAL_UNRESOLVED;
+	case ECONNREFUSED:
+		return REFUSAL_REFUSED;
+	case ETIMEDOUT:
+		return REFUSAL_TIMEOUT;
+	case EKEYREJECTED:
+	case EPROTO:
+		return REFUSAL_TLS;
+	case ECONNRESET:
+	case EPIPE:
+		return REFUSAL_RESET;
+	default:
+		return REFUSAL_UNREACHABLE;
+	}
+}
+
+static void on_handshake(void *owner, struct stream *stream, const struct err *err, uint64_t now_ms)
+{
+	struct exchange *exchange = owner;
+
+	exchange->handshake = NULL;
+	if (err)
+		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
+	else
+		on_stream(exchange, stream, now_ms);
+}
+
+static void on_connected(void *owner, int fd, const struct err *err, uint64_t now_ms)
+{
+	struct exchange *exchange = owner;
+	struct keeper *keeper = keeper_of(exchange);
+	struct stream stream;
+
+	exchange->connect = NULL;
+	if (fd < 0) {
+		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
+	} else if (exchange->upstream->llm->url.is_tls) {
+		exchange->handshake = tls_handshake_start(
+			keeper->tls, &keeper->loop, fd, exchange->upstream->llm->url.host,
+			keeper->config->connect_ms, now_ms, on_handshake, exchange);
+	} else {
+		stream_init_plain(&stream, fd);
+		on_stream(exchange, &stream, now_ms);
+	}
+}
+
+void exchange_start(struct exchange *exchange, uint64_t now_ms)
+{
+	struct keeper *keeper = keeper_of(exchange);
+	struct upstream *upstream = exchange->upstream;
+	struct origin *origin;
+
+	if (exchange->state == EXCHANGE_OVER)
+		return;
+	keeper->allowed++;
+	origin = origin_find(exchange);
+	if (origin) {
+		begin_relay(exchange, origin, now_ms);
+		return;
+	}
+	set_state(exchange, EXCHANGE_DIAL);
+	exchange->connect = connect_start(keeper->net, upstream->dial_host, upstream->dial_port,
+					  keeper->config->connect_ms, now_ms, on_connected,
+					  exchange);
+}
+
+/* ---- sending ---- */
+
+void exchange_mark_dirty(struct exchange *exchange)
+{
+	struct keeper *keeper = keeper_of(exchange);
+
+	if (exchange->is_dirty || exchange->state != EXCHANGE_RELAY)
+		return;
+	exchange->is_dirty = true;
+	exchange->next_dirty = keeper->dirty;
+	keeper->dirty = exchange;
+}
+
+static size_t request_len(const struct exchange *exchange)
+{
+	return exchange->request.len - exchange->request_start;
+}
+
+/* The upstream has taken everything: the gate may send as much more. */
+static void on_sent(struct exchange *exchange)
+{
+	if (exchange->request.data)
+		explicit_bzero(exchange->request.data,
+			       exchange->request.len); /* the key was in it */
+	buf_fini(&exchange->request);
+	exchange->request_start = 0;
+	if (exchange->owed >= LINK_CREDIT_FIRST / 4 && !exchange->is_request_over) {
+		link_write_credit(&exchange->run->out, exchange->id, exchange->owed);
+		exchange->granted += exchange->owed;
+		exchange->owed = 0;
+	}
+}
+
+void exchange_flush(struct exchange *exchange, uint64_t now_ms)
+{
+	struct origin *origin = exchange->origin;
+
+	exchange->is_dirty = false;
+	if (exchange->state != EXCHANGE_RELAY)
+		return;
+	while (request_len(exchange) > 0) {
+		ssize_t n = stream_write(&origin->stream,
+					 exchange->request.data + exchange->request_start,
+					 request_len(exchange));
+
+		origin->write_waits = n == -EAGAIN ? origin->stream.waits_for : 0;
+		if (n == -EAGAIN)
+			break;
+		if (n < 0) {
+			/* It may have answered before it closed: that is read first. */
+			exchange->request.len = exchange->request_start = 0;
+			exchange->may_reuse = false;
+			break;
+		}
+		exchange->request_start += (size_t)n;
+		exchange->last_ms = now_ms;
+	}
+	if (request_len(exchange) == 0)
+		on_sent(exchange);
+	exchange_set_interest(exchange);
+}
+
+void exchange_set_interest(struct exchange *exchange)
+{
+	bool wants_read = exchange->origin->in.len == 0 && !exchange->run->is_stalled;
+
+	origin_set_interest(exchange->origin, wants_read, request_len(exchange) > 0);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An exchange: one request and its reply, between a gate and an upstream.
+ *
+ *   HOLD ──▶ DECIDED ──▶ DIAL ──▶ RELAY ──▶ (gone)
+ *     │          │         │        │
+ *     └──────────┴─────────┴────────┴─ refused, failed or given up ──▶ (gone)
+ *
+ * Bodies move within credit on both sides: what the upstream has not taken is not granted to
+ * the gate again, and no more is read from the upstream than the gate has granted. So what an
+ * exchange can hold is limited by two numbers, LINK_CREDIT_FIRST and KEEPER_INPUT_SIZE.
+ */
+#ifndef KEEPER_EXCHANGE_H
+#define KEEPER_EXCHANGE_H
+
+#include "keeper/attribution.h"
+#include "keeper/cost.h"
+#include "keeper/json_edit.h"
+#include "keeper/refusal.h"
+#include "keeper/run.h"
+
+/* A body up to this size is read whole before it is sent, where it must be looked into. */
+#define EXCHANGE_HOLD_MAX LINK_CREDIT_FIRST
+
+#define EXCHANGE_CALL_ID_MAX 80
+
+enum exchange_state {
+	EXCHANGE_HOLD,    /* its body decides, or its edited length must be known */
+	EXCHANGE_DECIDED, /* its record is to be written at the end of the turn */
+	EXCHANGE_DIAL,    /* a connection is being made */
+	EXCHANGE_RELAY,   /* request and reply are under way */
+	EXCHANGE_OVER,    /* freed at the end of the turn */
+};
+
+/* What is needed only while the request's body comes in. */
+struct exchange_body {
+	struct json_edit edit;
+	bool is_edited; /* members are removed; else it is only read for its model */
+	char *open;     /* HOLD: the payload of OPEN, until the head can be written */
+	size_t open_len;
+	struct buf held; /* HOLD: the body, edited */
+};
+
+struct exchange {
+	struct loop_deferred deferred; /* first: freed at the end of a turn */
+	struct run *run;
+	uint32_t id;
+	enum exchange_state state;
+	struct exchange *next_decided, *next_dirty;
+	struct upstream *upstream; /* once there is a route */
+	struct origin *origin;     /* RELAY */
+	struct connect *connect;   /* DIAL */
+	struct tls_handshake *handshake;
+	struct loop_timer timer; /* of the upstream's silence */
+	struct exchange_body *body;
+	struct buf request; /* bytes for the upstream */
+	size_t request_start;
+	struct scrub scrub;
+	struct cost cost;
+	uint32_t credit;    /* bytes of the reply that the gate takes */
+	uint32_t granted;   /* bytes of the request that the gate may send */
+	uint32_t owed;      /* ... that it has sent, and that are to be granted again */
+	uint64_t body_left; /* of a request whose length was declared */
+	bool has_length;
+	uint32_t attempt;
+	int status;                         /* of the reply; 0: none yet */
+	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
+	bool is_request_over, is_reply_begun;
+	bool may_reuse;                            /* the connection, by the reply's head */
+	bool finds_cost;                           /* the reply is to be searched for one */
+	uint64_t start_ms, first_byte_ms, last_ms; /* last_ms: when something moved */
+	uint64_t sent_bytes, received_bytes;
+	char *run_id; /* of a token, owned; or the run's, borrowed */
+	char *label;  /* method and path, with -v only */
+	char model[JSON_EDIT_MODEL_MAX + 1];
+	char call_id[EXCHANGE_CALL_ID_MAX + 1];
+};
+
+/* ---- request.c: what the gate sends ---- */
+
+/* A request begins. -EPROTO when the message is no request. */
+int exchange_open(struct run *run, uint32_t id, struct bytes payload, uint64_t now_ms) must_check;
+/* -EPROTO when more comes than was granted or declared, or less. */
+int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_ms) must_check;
+int exchange_on_end(struct exchange *exchange, uint64_t now_ms) must_check;
+
+/* ---- reply.c: what the upstream sends ---- */
+
+/* Reads on from what had to wait. */
+void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now_ms);
+void exchange_on_ready(struct exchange *exchange, unsigned int ready, uint64_t now_ms);
+
+/* ---- exchange.c ---- */
+
+/* It is allowed: its record is added, and it goes on when that is written. */
+void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path);
+
+/* It is refused before anything has gone out; `method` and `path` for the record. */
+void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct bytes method,
+		     struct bytes path, uint64_t now_ms);
+
+/* The records are written: dials, or uses a connection that waits. */
+void exchange_start(struct exchange *exchange, uint64_t now_ms);
+
+/* The records could not be written. */
+void exchange_give_up(struct exchange *exchange, uint64_t now_ms);
+
+/* The upstream has failed: an error for the agent, or the end of its connection. */
+void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *detail,
+		   uint64_t now_ms);
+
+/* The reply is complete. */
+void exchange_finish(struct exchange *exchange, uint64_t now_ms);
+
+/* The gate has given it up, or is gone. */
+void exchange_cancel(struct exchange *exchange, const char *why, uint64_t now_ms);
+
+/* There is something to send to the upstream, at the end of the turn. */
+void exchange_mark_dirty(struct exchange *exchange);
+void exchange_flush(struct exchange *exchange, uint64_t now_ms);
+
+/* What its origin is to be watched for. */
+void exchange_set_interest(struct exchange *exchange);
+
+#endif

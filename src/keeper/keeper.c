@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* What a keeper has open, and its turns. */
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "keeper/exchange.h"
+#include "keeper/origin.h"
+#include "keeper/run.h"
+
+/* ---- opening ---- */
+
+/* The operator may have mapped the host to an address. */
+static void find_address(const struct keeper_config *config, struct upstream *upstream)
+{
+	const struct url *url = &upstream->llm->url;
+
+	upstream->dial_host = url->host;
+	upstream->dial_port = url->port;
+	for (size_t i = 0; i < config->mapping_count; i++) {
+		const struct keeper_mapping *mapping = &config->mappings[i];
+
+		if (mapping->host_port == url->port && strcmp(mapping->host, url->host) == 0) {
+			upstream->dial_host = mapping->address;
+			upstream->dial_port = mapping->address_port;
+		}
+	}
+}
+
+/* A key goes into one line of a head: nothing in it may end that line. */
+static int check_key(const struct secret *key, const char *source, struct err *err)
+{
+	struct bytes value = secret_get(key);
+
+	for (size_t i = 0; i < value.len; i++)
+		if (value.data[i] < 0x20 || value.data[i] >= 0x7f)
+			return err_say(err, EINVAL,
+				       "the key from %.200s has a byte that no header can hold",
+				       source);
+	return 0;
+}
+
+static int open_upstream(struct keeper *keeper, size_t index, struct err *err)
+{
+	struct upstream *upstream = &keeper->upstreams[index];
+	const struct url *url;
+	int r = 0;
+
+	upstream->llm = &keeper->config->llms[index];
+	url = &upstream->llm->url;
+	find_address(keeper->config, upstream);
+	snprintf(upstream->label, sizeof(upstream->label),
+		 strchr(url->host, ':') ? "[%s]:%u" : "%s:%u", url->host, url->port);
+	if (upstream->llm->key) {
+		r = secret_open(upstream->llm->key, &upstream->key, err);
+		if (r == 0)
+			r = check_key(upstream->key, upstream->llm->key, err);
+		if (r == 0)
+			upstream->pattern = scrub_pattern_new(upstream->key);
+	}
+	if (r == 0 && !keeper->tls && url->is_tls)
+		r = tls_client_new(keeper->config->upstream_ca, &keeper->tls, err);
+	return r;
+}
+
+static int open_audit(struct keeper *keeper, const char *path, struct err *err)
+{
+	enum audit_durability durability = strcmp(keeper->config->durability, "fsync") == 0
+						   ? AUDIT_FSYNC
+						   : AUDIT_WRITE;
+	const char *run_id = keeper->config->run_id;
+	struct audit_start start = {
+		.run_id = run_id ? bytes_of(run_id) : (struct bytes){ NULL, 0 },
+		.attempt = (int64_t)keeper->config->attempt,
+	};
+	int r = audit_open(&keeper->audit, path, durability, err);
+
+	if (r < 0)
+		return r;
+	audit_add_start(&keeper->audit, &start);
+	r = audit_flush(&keeper->audit);
+	if (r == -EILSEQ)
+		return err_say(err, EILSEQ,
+			       "the audit log '%.200s' does not end with a record; see what "
+			       "'warder audit verify' says, and keep it aside",
+			       path);
+	return r < 0 ? err_set(err, -r, "write to the audit log '%.200s'", path) : 0;
+}
+
+int keeper_open(struct keeper *keeper, const struct keeper_config *config, const char *audit_path,
+		struct err *err)
+{
+	int r = loop_init(&keeper->loop);
+
+	keeper->config = config;
+	keeper->audit.fd = -1;
+	if (r < 0)
+		return err_set(err, -r, "create an event loop");
+	keeper->net = net_new(&keeper->loop);
+	for (size_t i = 0; r == 0 && i < config->llm_count; i++)
+		r = open_upstream(keeper, i, err);
+	if (r == 0 && config->token_secret)
+		r = secret_open(config->token_secret, &keeper->token_secret, err);
+	if (r == 0)
+		r = open_audit(keeper, audit_path, err);
+	secret_forget_sources();
+	return r;
+}
+
+void keeper_close(struct keeper *keeper)
+{
+	for (size_t i = 0; i < keeper->config->llm_count; i++) {
+		struct upstream *upstream = &keeper->upstreams[i];
+
+		while (upstream->idle)
+			origin_close(upstream->idle);
+		scrub_pattern_free(upstream->pattern);
+		secret_free(upstream->key);
+	}
+	secret_free(keeper->token_secret);
+	if (keeper->net)
+		net_free(keeper->net);
+	loop_fini(&keeper->loop);
+	if (keeper->tls)
+		tls_client_free(keeper->tls);
+	if (keeper->audit.fd >= 0)
+		audit_close(&keeper->audit);
+}
+
+/* ---- turns ---- */
+
+/* INV-AUDIT-FIRST: what this turn has decided is written before any of it happens. */
+static void start_decided(struct keeper *keeper, uint64_t now_ms)
+{
+	struct exchange *exchange = keeper->decided, *next;
+	bool is_recorded = audit_flush(&keeper->audit) == 0;
+
+	keeper->decided = NULL;
+	for (; exchange; exchange = next) {
+		next = exchange->next_decided;
+		if (exchange->state != EXCHANGE_DECIDED)
+			continue; /* given up since */
+		if (is_recorded)
+			exchange_start(exchange, now_ms);
+		else
+			exchange_give_up(exchange, now_ms);
+	}
+}
+
+static void on_turn_end(struct loop *loop, uint64_t now_ms)
+{
+	struct keeper *keeper = (struct keeper *)(void *)((char *)loop -
+							  offsetof(struct keeper, loop));
+
+	start_decided(keeper, now_ms);
+	while (keeper->dirty) {
+		struct exchange *exchange = keeper->dirty;
+
+		keeper->dirty = exchange->next_dirty;
+		exchange_flush(exchange, now_ms);
+	}
+	if (keeper->run)
+		run_flush(keeper->run);
+}
+
+static void add_end(struct keeper *keeper)
+{
+	const char *run_id = keeper->config->run_id;
+	struct audit_end end = {
+		.run_id = run_id ? bytes_of(run_id) : (struct bytes){ NULL, 0 },
+		.attempt = (int64_t)keeper->config->attempt,
+		.allowed = (int64_t)keeper->allowed,
+		.refused = (int64_t)keeper->refused,
+	};
+
+	audit_add_end(&keeper->audit, &end);
+}
+
+int keeper_serve(struct keeper *keeper, int link_fd)
+{
+	struct run *run;
+	int r = run_open(keeper, link_fd, &run);
+
+	if (r < 0)
+		return r;
+	keeper->run = run;
+	keeper->loop.on_turn_end = on_turn_end;
+	r = loop_run(&keeper->loop);
+	keeper->run = NULL;
+	run_close(run);
+	add_end(keeper);
+	if (r == 0)
+		r = audit_flush(&keeper->audit);
+	/* One more turn, for what is freed at its end and still names the run. */
+	keeper->decided = keeper->dirty = NULL;
+	keeper->loop.on_turn_end = NULL;
+	if (loop_turn(&keeper->loop, 0) < 0)
+		r = -EIO;
+	close(link_fd);
+	free(run);
+	return r;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The keeper: it holds the secrets, decides, dials, and writes the audit log.
+ *
+ * It reads nothing that the agent wrote except the messages of the link, which are checked
+ * again as they are decoded. A turn of the loop:
+ *
+ *   links and origins are read; requests are judged and their records added
+ *   the records are flushed: from here on they are in the log (INV-AUDIT-FIRST)
+ *   only then is anything sent to an origin, or a connection made for it
+ *   what the gates are to hear is written
+ *
+ * When the records cannot be written, the requests of this turn are refused instead.
+ */
+#ifndef KEEPER_KEEPER_H
+#define KEEPER_KEEPER_H
+
+#include "audit/log.h"
+#include "config/keeper_config.h"
+#include "event/loop.h"
+#include "http/h1_read.h"
+#include "keeper/scrub.h"
+#include "keeper/secret.h"
+#include "net/connect.h"
+#include "tls/tls_client.h"
+
+#define KEEPER_INPUT_SIZE 65536 /* of one read */
+
+struct exchange;
+struct origin;
+struct run;
+
+/* An LLM upstream at work. */
+struct upstream {
+	const struct keeper_llm *llm;
+	struct secret *key;            /* or NULL */
+	struct scrub_pattern *pattern; /* of the key, or NULL */
+	const char *dial_host;         /* the mapping has been looked up */
+	uint16_t dial_port;
+	char label[280];     /* host:port, for the log */
+	struct origin *idle; /* connections that wait for a request, the latest first */
+	size_t idle_count;
+};
+
+struct keeper {
+	struct loop loop;
+	const struct keeper_config *config;
+	struct upstream upstreams[KEEPER_LLMS_MAX];
+	struct secret *token_secret; /* or NULL: a link is one run */
+	struct net *net;
+	struct tls_client *tls; /* NULL while no upstream needs it */
+	struct audit_log audit;
+	struct run *run;          /* the one link of a private keeper */
+	struct exchange *decided; /* of this turn: they go on when their records are written */
+	struct exchange *dirty;   /* with bytes for their origins */
+	uint64_t allowed, refused;
+	struct h1_result result; /* of the reply being read; for one event only */
+	char input[KEEPER_INPUT_SIZE];
+};
+
+/* Opens what the configuration names: secrets, certificates, the audit log. */
+int keeper_open(struct keeper *keeper, const struct keeper_config *config, const char *audit_path,
+		struct err *err) must_check;
+void keeper_close(struct keeper *keeper);
+
+/* Serves one link until it ends; 0 or -errno. The descriptor must not block, and is closed. */
+int keeper_serve(struct keeper *keeper, int link_fd) must_check;
+
+#endif

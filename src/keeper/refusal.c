@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of refusals, and their JSON. */
+#include "keeper/refusal.h"
+
+#include <stdio.h>
+
+#include "base/json.h"
+
+static const struct {
+	int status;
+	const char *code, *message, *hint;
+} refusals[] = {
+	{ 500, "none", "", NULL },
+#define REFUSAL(name, status, code, message, hint) { status, code, message, hint },
+#include "keeper/refusal.def"
+#undef REFUSAL
+};
+
+int refusal_status(enum refusal refusal)
+{
+	return refusals[refusal].status;
+}
+
+const char *refusal_code(enum refusal refusal)
+{
+	return refusals[refusal].code;
+}
+
+struct bytes refusal_reason(enum refusal refusal)
+{
+	switch (refusals[refusal].status) {
+	case 400:
+		return BYTES("Bad Request");
+	case 401:
+		return BYTES("Unauthorized");
+	case 404:
+		return BYTES("Not Found");
+	case 415:
+		return BYTES("Unsupported Media Type");
+	case 502:
+		return BYTES("Bad Gateway");
+	case 503:
+		return BYTES("Service Unavailable");
+	case 504:
+		return BYTES("Gateway Timeout");
+	default:
+		return BYTES("Refused");
+	}
+}
+
+void refusal_format(enum refusal refusal, const char *detail, const char *run_id, struct buf *out)
+{
+	struct json json = { .out = out };
+	char message[768];
+
+	snprintf(message, sizeof(message), detail ? "%s: %s" : "%s", refusals[refusal].message,
+		 detail);
+	json_open(&json, NULL, '{');
+	json_open(&json, "error", '{');
+	json_text(&json, "code", refusals[refusal].code);
+	json_text(&json, "message", message);
+	if (refusals[refusal].hint)
+		json_text(&json, "hint", refusals[refusal].hint);
+	if (run_id[0])
+		json_text(&json, "runId", run_id);
+	json_close(&json, '}');
+	json_close(&json, '}');
+}

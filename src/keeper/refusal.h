@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Refusals that an agent can act on. */
+#ifndef KEEPER_REFUSAL_H
+#define KEEPER_REFUSAL_H
+
+#include "base/buf.h"
+#include "base/bytes.h"
+
+enum refusal {
+	REFUSAL_NONE,
+#define REFUSAL(name, status, code, message, hint) REFUSAL_##name,
+#include "keeper/refusal.def"
+#undef REFUSAL
+};
+
+int refusal_status(enum refusal refusal);
+struct bytes refusal_reason(enum refusal refusal); /* of the status line */
+const char *refusal_code(enum refusal refusal);
+
+/* {"error":{"code":…,"message":…,"hint":…,"runId":…}}; `detail` (or NULL) follows the message. */
+void refusal_format(enum refusal refusal, const char *detail, const char *run_id, struct buf *out);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the gate sends becomes what the upstream gets.
+ *
+ * Without a body, or with one that nothing is to be taken out of, the head is written at
+ * once and the body follows as it comes. A body that decides the route is held until its
+ * model is known. One that is edited is held as long as it is small, because its length
+ * changes and not every server takes a body without one; a large one goes out in chunks.
+ *
+ * From here on the bytes may be the agent's: the gate that sent them may no longer be ours.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "http/h1_write.h"
+#include "http/path.h"
+#include "keeper/exchange.h"
+#include "keeper/route.h"
+#include "keeper/token.h"
+#include "keeper/verbose.h"
+
+/* The head, a body within its credit, and what frames it. */
+#define REQUEST_MAX (1 << 20)
+
+/* What outranks headers in LiteLLM (DESIGN: INV-ATTRIBUTION). */
+static const struct json_edit_rule identity_members[] = {
+	{ NULL, "user" },
+	{ NULL, "litellm_metadata" },
+	{ NULL, "safety_identifier" },
+	{ "metadata", "user_id" },
+	{ NULL, NULL },
+};
+
+static const struct json_edit_rule no_members[] = { { NULL, NULL } };
+
+/* ---- bytes for the upstream ---- */
+
+static void add_body(struct exchange *exchange, struct bytes data)
+{
+	char chunk[H1_CHUNK_HEAD_MAX];
+
+	if (data.len == 0)
+		return;
+	if (exchange->is_chunked)
+		buf_add(&exchange->request, chunk, h1_format_chunk_head(chunk, data.len));
+	buf_add(&exchange->request, data.data, data.len);
+	if (exchange->is_chunked)
+		buf_add_text(&exchange->request, H1_CHUNK_END);
+}
+
+static void write_head(struct exchange *exchange, const struct link_open *open, struct bytes path,
+		       const struct framing *framing)
+{
+	const struct identity identity = { exchange->run_id, exchange->attempt };
+
+	exchange->is_chunked = framing->kind == FRAMING_CHUNKED;
+	attribution_write(&exchange->request, exchange->run->keeper->config,
+			  exchange->upstream->llm, exchange->upstream->key, &identity, open, path,
+			  framing);
+}
+
+/* ---- who asks ---- */
+
+static enum refusal read_token(const struct exchange *exchange, const struct link_open *open,
+			       struct token *ret_token)
+{
+	const struct http_field *found = NULL;
+	const char *run_id = exchange->run->run_id;
+
+	for (size_t i = 0; i < open->field_count; i++) {
+		if (!bytes_equal_nocase(open->fields[i].name, BYTES(RUN_TOKEN_HEADER)))
+			continue;
+		if (found)
+			return REFUSAL_TOKEN_INVALID;
+		found = &open->fields[i];
+	}
+	if (!found)
+		return REFUSAL_TOKEN_MISSING;
+	switch (token_verify(found->value, exchange->run->keeper->token_secret,
+			     clock_ms(CLOCK_REALTIME) / 1000, ret_token)) {
+	case TOKEN_VALID:
+		break;
+	case TOKEN_EXPIRED:
+		return REFUSAL_TOKEN_EXPIRED;
+	default:
+		return REFUSAL_TOKEN_INVALID;
+	}
+	if (run_id[0] && strcmp(run_id, ret_token->run_id) != 0)
+		return REFUSAL_TOKEN_FOREIGN;
+	return REFUSAL_NONE;
+}
+
+/* INV-RUN-IDENTITY: the link's run, or the one that a token was signed for. */
+static enum refusal identify(struct exchange *exchange, const struct link_open *open)
+{
+	struct token token;
+	enum refusal refusal;
+
+	exchange->run_id = exchange->run->run_id;
+	exchange->attempt = exchange->run->attempt;
+	if (!exchange->run->keeper->token_secret)
+		return REFUSAL_NONE;
+	refusal = read_token(exchange, open, &token);
+	if (refusal != REFUSAL_NONE)
+		return refusal;
+	exchange->run_id = strdup(token.run_id);
+	if (!exchange->run_id)
+		die_no_memory();
+	exchange->attempt = token.attempt;
+	return REFUSAL_NONE;
+}
+
+/* ---- where it goes ---- */
+
+static void set_upstream(struct exchange *exchange, size_t llm)
+{
+	exchange->upstream = &exchange->run->keeper->upstreams[llm];
+}
+
+static bool is_litellm(const struct exchange *exchange)
+{
+	return exchange->upstream->llm->provider->is_litellm;
+}
+
+static const struct http_field *find_field(const struct link_open *open, const char *name)
+{
+	for (size_t i = 0; i < open->field_count; i++)
+		if (bytes_equal_nocase(open->fields[i].name, bytes_of(name)))
+			return &open->fields[i];
+	return NULL;
+}
+
+static struct exchange_body *body_new(struct exchange *exchange)
+{
+	struct exchange_body *body = calloc(1, sizeof(*body));
+
+	if (!body)
+		die_no_memory();
+	json_edit_init(&body->edit, no_members);
+	buf_init(&body->held, 2 * EXCHANGE_HOLD_MAX);
+	exchange->body = body;
+	return body;
+}
+
+static void body_free(struct exchange *exchange)
+{
+	if (!exchange->body)
+		return;
+	free(exchange->body->open);
+	buf_fini(&exchange->body->held);
+	free(exchange->body);
+	exchange->body = NULL;
+}
+
+/* Keeps the model for the records. */
+static void note_model(struct exchange *exchange)
+{
+	const struct json_edit *edit = &exchange->body->edit;
+
+	memcpy(exchange->model, edit->model, edit->model_len);
+	exchange->model[edit->model_len] = '\0';
+}
+
+/* ---- held requests ---- */
+
+static void refuse_held(struct exchange *exchange, enum refusal refusal,
+			const struct link_open *open, uint64_t now_ms)
+{
+	struct bytes query, path = http_path_split(open->path, &query);
+
+	exchange_refuse(exchange, refusal, open->method, path, now_ms);
+}
+
+/* Edits what was held raw while the route was not known. */
+static int edit_held(struct exchange *exchange)
+{
+	struct exchange_body *body = exchange->body;
+	struct buf raw = body->held;
+	int r = 0;
+
+	json_edit_init(&body->edit, identity_members);
+	body->is_edited = true;
+	buf_init(&body->held, 2 * EXCHANGE_HOLD_MAX);
+	if (raw.len > 0)
+		r = json_edit_push(&body->edit, (struct bytes){ raw.data, raw.len }, &body->held);
+	buf_fini(&raw);
+	return r;
+}
+
+/* Finds the upstream once the model is known, or cannot become known any more. */
+static enum refusal route_held(struct exchange *exchange, const struct link_open *open,
+			       bool *ret_waits)
+{
+	struct exchange_body *body = exchange->body;
+	struct bytes query, path = http_path_split(open->path, &query);
+	struct bytes model = { body->edit.model, body->edit.model_len };
+	bool is_known = json_edit_has_model(&body->edit);
+	struct route route;
+	enum refusal refusal;
+
+	*ret_waits = !is_known && !exchange->is_request_over && body->held.len < EXCHANGE_HOLD_MAX;
+	if (*ret_waits)
+		return REFUSAL_NONE;
+	if (!is_known && !exchange->is_request_over)
+		return REFUSAL_MODEL_LATE;
+	refusal = route_find(exchange->run->keeper->config, path, model, &route);
+	if (refusal != REFUSAL_NONE)
+		return refusal;
+	set_upstream(exchange, route.llm);
+	if (is_litellm(exchange) && edit_held(exchange) < 0)
+		return REFUSAL_NOT_JSON;
+	return REFUSAL_NONE;
+}
+
+static struct framing choose_framing(const struct exchange *exchange, const struct link_open *open)
+{
+	size_t held = exchange->body->held.len;
+
+	if (exchange->is_request_over)
+		return (struct framing){ held ? FRAMING_LENGTH : FRAMING_NONE, held };
+	if (!exchange->body->is_edited && open->framing == FRAMING_LENGTH)
+		return (struct framing){ FRAMING_LENGTH, open->length };
+	return (struct framing){ FRAMING_CHUNKED, 0 };
+}
+
+/* Whether an edited body is better read to its end first. */
+static bool waits_for_end(const struct exchange *exchange, const struct link_open *open)
+{
+	return exchange->body->is_edited && !exchange->is_request_over &&
+	       exchange->body->held.len < EXCHANGE_HOLD_MAX && exchange->granted > 0 &&
+	       (open->framing != FRAMING_LENGTH || open->length <= EXCHANGE_HOLD_MAX);
+}
+
+/* The request goes on: its head, and what was held of its body. */
+static void release(struct exchange *exchange, const struct link_open *open, struct bytes path)
+{
+	struct exchange_body *body = exchange->body;
+	struct framing framing = choose_framing(exchange, open);
+	struct bytes query, whole_path = http_path_split(open->path, &query);
+
+	note_model(exchange);
+	write_head(exchange, open, path, &framing);
+	add_body(exchange, (struct bytes){ body->held.data, body->held.len });
+	buf_fini(&body->held);
+	exchange_allow(exchange, open->method, whole_path);
+	if (exchange->is_request_over)
+		body_free(exchange);
+}
+
+/* Goes on as far as what has come allows. */
+static void advance_held(struct exchange *exchange, uint64_t now_ms)
+{
+	static struct link_open open; /* large, and needed only in here */
+	struct exchange_body *body = exchange->body;
+	struct bytes query, path;
+	struct route route;
+	bool waits = false;
+	enum refusal refusal = REFUSAL_NONE;
+
+	if (link_parse_open((struct bytes){ body->open, body->open_len }, &open) < 0)
+		abort(); /* it was parsed before */
+	if (!exchange->upstream)
+		refusal = route_held(exchange, &open, &waits);
+	if (refusal == REFUSAL_NONE && !waits && body->is_edited && exchange->is_request_over &&
+	    json_edit_finish(&body->edit) < 0)
+		refusal = REFUSAL_NOT_JSON;
+	if (refusal != REFUSAL_NONE) {
+		refuse_held(exchange, refusal, &open, now_ms);
+		return;
+	}
+	if (waits || waits_for_end(exchange, &open))
+		return;
+	path = http_path_split(open.path, &query);
+	/* The route again, for its path: the prefix may have been taken off. */
+	if (route_find(exchange->run->keeper->config, path,
+		       (struct bytes){ body->edit.model, body->edit.model_len },
+		       &route) != REFUSAL_NONE)
+		route.path = path;
+	release(exchange, &open, route.path);
+}
+
+/* ---- messages ---- */
+
+static void hold(struct exchange *exchange, struct bytes payload, bool is_edited)
+{
+	struct exchange_body *body = body_new(exchange);
+
+	body->open = malloc(payload.len);
+	if (!body->open)
+		die_no_memory();
+	memcpy(body->open, payload.data, payload.len);
+	body->open_len = payload.len;
+	body->is_edited = is_edited;
+	if (is_edited)
+		json_edit_init(&body->edit, identity_members);
+}
+
+static void say_continue(struct exchange *exchange)
+{
+	static struct link_reply reply;
+
+	reply.status = 100;
+	reply.reason = BYTES("Continue");
+	link_write_reply(&exchange->run->out, exchange->id, &reply);
+}
+
+/* Judges what can be judged by the head, and sets the course of the rest. */
+static void judge(struct exchange *exchange, struct bytes payload, const struct link_open *open,
+		  uint64_t now_ms)
+{
+	static const struct framing no_body;
+	bool has_body = open->framing != FRAMING_NONE;
+	struct bytes query, path = http_path_split(open->path, &query);
+	struct bytes no_model = { has_body ? NULL : "", 0 };
+	struct framing framing = { (enum http_framing)open->framing, open->length };
+	struct route route;
+	enum refusal refusal = identify(exchange, open);
+
+	if (refusal == REFUSAL_NONE)
+		refusal = route_find(exchange->run->keeper->config, path, no_model, &route);
+	if (refusal == REFUSAL_NONE && !route.needs_model)
+		set_upstream(exchange, route.llm);
+	if (refusal == REFUSAL_NONE && has_body && find_field(open, "content-encoding") &&
+	    (route.needs_model || is_litellm(exchange)))
+		refusal = REFUSAL_ENCODED;
+	if (refusal != REFUSAL_NONE) {
+		exchange_refuse(exchange, refusal, open->method, path, now_ms);
+		return;
+	}
+	if (has_body && find_field(open, "expect"))
+		say_continue(exchange);
+	if (has_body && (route.needs_model || is_litellm(exchange))) {
+		hold(exchange, payload, !route.needs_model);
+		return;
+	}
+	if (has_body)
+		body_new(exchange); /* for its model */
+	write_head(exchange, open, route.path, has_body ? &framing : &no_body);
+	exchange_allow(exchange, open->method, path);
+}
+
+int exchange_open(struct run *run, uint32_t id, struct bytes payload, uint64_t now_ms)
+{
+	static struct link_open open; /* large, and needed only in here */
+	struct exchange **place = &run->by_id[id % LINK_EXCHANGES_MAX];
+	struct exchange *exchange;
+
+	if (link_parse_open(payload, &open) < 0 || *place)
+		return -EPROTO;
+	exchange = calloc(1, sizeof(*exchange));
+	if (!exchange)
+		die_no_memory();
+	*place = exchange;
+	exchange->run = run;
+	exchange->id = id;
+	exchange->start_ms = exchange->last_ms = now_ms;
+	exchange->credit = exchange->granted = LINK_CREDIT_FIRST;
+	exchange->is_head = bytes_equal(open.method, BYTES("HEAD"));
+	exchange->has_length = open.framing != FRAMING_CHUNKED;
+	exchange->body_left = open.length;
+	buf_init(&exchange->request, REQUEST_MAX);
+	verbose_open(exchange, &open);
+	judge(exchange, payload, &open, now_ms);
+	return 0;
+}
+
+/* A piece of a body whose head is written. */
+static int pass_on(struct exchange *exchange, struct bytes data)
+{
+	struct exchange_body *body = exchange->body;
+	struct buf edited;
+	int r;
+
+	if (!body->is_edited) {
+		/* Only read for its model: what is no JSON has none. */
+		if (json_edit_push(&body->edit, data, NULL) < 0)
+			body->edit.model_len = 0;
+		add_body(exchange, data);
+		return 0;
+	}
+	buf_init(&edited, 2 * EXCHANGE_HOLD_MAX);
+	r = json_edit_push(&body->edit, data, &edited);
+	if (r == 0)
+		add_body(exchange, (struct bytes){ edited.data, edited.len });
+	buf_fini(&edited);
+	return r;
+}
+
+static void on_held_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
+{
+	struct exchange_body *body = exchange->body;
+	int r = json_edit_push(&body->edit, data, body->is_edited ? &body->held : NULL);
+
+	if (!body->is_edited)
+		buf_add(&body->held, data.data, data.len);
+	if (r < 0) {
+		static struct link_open open;
+
+		if (link_parse_open((struct bytes){ body->open, body->open_len }, &open) < 0)
+			abort(); /* it was parsed before */
+		refuse_held(exchange, REFUSAL_NOT_JSON, &open, now_ms);
+		return;
+	}
+	advance_held(exchange, now_ms);
+}
+
+int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
+{
+	if (data.len > exchange->granted || exchange->is_request_over ||
+	    (exchange->has_length && data.len > exchange->body_left))
+		return -EPROTO;
+	exchange->granted -= (uint32_t)data.len;
+	exchange->body_left -= exchange->has_length ? data.len : 0;
+	exchange->sent_bytes += data.len;
+	exchange->owed += (uint32_t)data.len;
+	if (exchange->state == EXCHANGE_HOLD) {
+		on_held_data(exchange, data, now_ms);
+		return 0;
+	}
+	if (pass_on(exchange, data) < 0)
+		exchange_fail(exchange, REFUSAL_NOT_JSON, NULL, now_ms);
+	else
+		exchange_mark_dirty(exchange);
+	return 0;
+}
+
+int exchange_on_end(struct exchange *exchange, uint64_t now_ms)
+{
+	struct exchange_body *body = exchange->body;
+
+	if (exchange->is_request_over || (exchange->has_length && exchange->body_left > 0))
+		return -EPROTO;
+	exchange->is_request_over = true;
+	if (exchange->state == EXCHANGE_HOLD) {
+		advance_held(exchange, now_ms);
+		return 0;
+	}
+	if (body && body->is_edited && json_edit_finish(&body->edit) < 0) {
+		exchange_fail(exchange, REFUSAL_NOT_JSON, NULL, now_ms);
+		return 0;
+	}
+	if (body) {
+		note_model(exchange);
+		body_free(exchange);
+	}
+	if (exchange->is_chunked)
+		buf_add_text(&exchange->request, H1_LAST_CHUNK);
+	exchange_mark_dirty(exchange);
+	return 0;
+}

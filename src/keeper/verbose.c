@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests as lines for a person. */
+#include "keeper/verbose.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <termios.h>
+
+#include "base/die.h"
+#include "http/path.h"
+
+#define LABEL_MAX 200
+
+void verbose_open(struct exchange *exchange, const struct link_open *open)
+{
+	struct bytes query, path = http_path_split(open->path, &query);
+	size_t method_len = open->method.len < 16 ? open->method.len : 16;
+	size_t path_len = path.len < LABEL_MAX ? path.len : LABEL_MAX;
+
+	if (!exchange->run->keeper->config->verbose)
+		return;
+	/* Both are printable ASCII: the link has seen to that. */
+	if (asprintf(&exchange->label, "%.*s %.*s", (int)method_len, open->method.data,
+		     (int)path_len, path.data) < 0)
+		die_no_memory();
+}
+
+/* While the run has the terminal, line ends are not completed by it. */
+static const char *line_end(void)
+{
+	struct termios mode;
+
+	return tcgetattr(STDERR_FILENO, &mode) == 0 && !(mode.c_oflag & OPOST) ? "\r\n" : "\n";
+}
+
+void verbose_outcome(const struct exchange *exchange, const char *ended, uint64_t now_ms)
+{
+	uint64_t time_ms = now_ms - exchange->start_ms;
+	const char *host = exchange->upstream ? exchange->upstream->label : "";
+	char *path = exchange->label ? strchr(exchange->label, ' ') : NULL;
+	char line[1024], model[JSON_EDIT_MODEL_MAX + 2] = "";
+	int len;
+
+	if (!path)
+		return;
+	if (exchange->model[0])
+		snprintf(model, sizeof(model), " %s", exchange->model);
+	for (char *c = model; *c; c++)
+		if (*c < 0x20 || *c > 0x7e)
+			*c = '?'; /* a model's name is the agent's text: nothing for a terminal */
+	len = snprintf(
+		line, sizeof(line), "warder: %.*s %s%s %d %" PRIu64 ".%03" PRIu64 " s%s%s%s%s",
+		(int)(path - exchange->label), exchange->label, host, path + 1, exchange->status,
+		time_ms / 1000, time_ms % 1000, model, strcmp(ended, "complete") == 0 ? "" : " ",
+		strcmp(ended, "complete") == 0 ? "" : ended, line_end());
+	if (len > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
+		return; /* nobody reads it */
+}

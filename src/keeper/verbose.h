@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* With -v: a line on standard error for each request as it ends. */
+#ifndef KEEPER_VERBOSE_H
+#define KEEPER_VERBOSE_H
+
+#include "keeper/exchange.h"
+
+/* Keeps what the line will say. */
+void verbose_open(struct exchange *exchange, const struct link_open *open);
+
+/* `ended` is "complete", or what became of it instead. */
+void verbose_outcome(const struct exchange *exchange, const char *ended, uint64_t now_ms);
+
+#endif
