@@ -92,11 +92,18 @@ struct warder_spec {
 	enum warder_stdio stdio;
 	int stdin_fd;
 	int signal_fd; /* a signalfd whose signals are passed on to the command, or -1 */
+	/*
+	 * A gateway for the run, if it has one: a sequenced-packet socket to which the listening
+	 * sockets on the sandbox's loopback are sent, the port they listen on, and one on which
+	 * a packet that begins with '+' lets the command start, and any other is why not.
+	 */
+	int gate_fd, ready_fd; /* or -1 */
+	uint16_t llm_port;
 };
 
 #define WARDER_SPEC_INIT                                                                           \
 	{                                                                                          \
-		.stdin_fd = -1, .signal_fd = -1                                                    \
+		.stdin_fd = -1, .signal_fd = -1, .gate_fd = -1, .ready_fd = -1                     \
 	}
 
 struct warder_result {

@@ -14,6 +14,9 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+/* The struct whose `member` is at `part`. */
+#define OWNER_OF(part, type, member) ((type *)(void *)((char *)(part)-offsetof(type, member)))
+
 /* Moves a descriptor out of a variable that would otherwise close it. */
 static inline int take_fd(int *fd)
 {

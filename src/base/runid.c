@@ -2,7 +2,11 @@
 /* Run ids. */
 #include "base/runid.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
 
 static bool is_alnum(char c)
 {
@@ -40,4 +44,14 @@ void runid_format(uint64_t now_ms, const unsigned char random[10], char *ret_id)
 		ret_id[i] = digits[bits >> count & 31];
 	}
 	ret_id[RUNID_ULID_LEN] = '\0';
+}
+
+int runid_new(char *ret_id)
+{
+	unsigned char random[10];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return -errno;
+	runid_format(clock_ms(CLOCK_REALTIME), random, ret_id);
+	return 0;
 }

@@ -18,4 +18,7 @@ bool runid_is_valid(const char *id);
 /* Writes 48 bits of milliseconds and 80 random bits as 26 characters and a NUL. */
 void runid_format(uint64_t now_ms, const unsigned char random[10], char *ret_id);
 
+/* Mints a new one. 0 or -errno. */
+int runid_new(char *ret_id);
+
 #endif

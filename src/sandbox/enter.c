@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "sandbox/init.h"
@@ -28,6 +29,7 @@
 #include "sys/landlock.h"
 #include "sys/mount.h"
 #include "sys/netns.h"
+#include "sys/pass.h"
 #include "sys/pty.h"
 #include "sys/rlimit.h"
 #include "sys/seccomp.h"
@@ -154,14 +156,42 @@ static int mount_root(struct entry *entry, struct err *err)
 	return root_enter(entry->plan, err);
 }
 
-/* INV-NETWORK-DENY: a namespace with nothing in it but a loopback of its own. */
+/* Where the agent finds its LLM: sockets of this namespace, which belong to the gate. */
+static int open_listeners(const struct plan *plan, struct err *err)
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+		_cleanup_close_ int fd = netns_listen(families[i], plan->llm_port);
+		int r;
+
+		if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
+			continue; /* a kernel without IPv6 */
+		if (fd < 0)
+			return err_set(err, -fd, "listen on port %u of the sandbox",
+				       plan->llm_port);
+		r = pass_send(plan->gate_fd, "L", 1, fd);
+		if (r < 0)
+			return err_set(err, -r, "hand a listener over to the gate");
+	}
+	return 0;
+}
+
+/*
+ * INV-NETWORK-DENY: a namespace with nothing in it but a loopback of its own. What leaves it
+ * goes through the gate's listeners.
+ */
 static int set_up_network(struct entry *entry, struct err *err)
 {
 	int r = netns_loopback_up();
 
-	(void)entry;
 	if (r < 0)
 		return err_set(err, -r, "bring up the loopback interface");
+	if (entry->plan->gate_fd >= 0 && entry->plan->llm_port) {
+		r = open_listeners(entry->plan, err);
+		if (r < 0)
+			return r;
+	}
 	if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
 		return err_set(err, errno, "set the host name");
 	return 0;

@@ -319,7 +319,7 @@ static int plan_env(struct plan *plan, const struct warder_spec *spec, const cha
 
 static int plan_run_id(struct plan *plan, const char *given, struct err *err)
 {
-	unsigned char random[10];
+	int r;
 
 	if (given) {
 		if (!runid_is_valid(given))
@@ -327,10 +327,8 @@ static int plan_run_id(struct plan *plan, const char *given, struct err *err)
 		memcpy(plan->run_id, given, strlen(given) + 1);
 		return 0;
 	}
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return err_set(err, errno, "get random bytes");
-	runid_format(clock_ms(CLOCK_REALTIME), random, plan->run_id);
-	return 0;
+	r = runid_new(plan->run_id);
+	return r < 0 ? err_set(err, -r, "get random bytes") : 0;
 }
 
 static int plan_ids(struct plan *plan, struct err *err)
@@ -434,6 +432,9 @@ static int plan_fill(struct plan *plan, const struct warder_spec *spec, struct e
 	if (!path || !*path)
 		path = DEFAULT_PATH;
 	plan->has_tty = spec->stdio == WARDER_STDIO_TTY;
+	plan->gate_fd = spec->gate_fd;
+	plan->ready_fd = spec->ready_fd;
+	plan->llm_port = spec->llm_port;
 	r = plan_argv(plan, spec->argv, err);
 	if (r == 0)
 		r = plan_run_id(plan, spec->run_id, err);

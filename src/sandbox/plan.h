@@ -61,6 +61,8 @@ struct plan {
 	struct userns_map map;
 	bool is_privileged; /* started by root: ids are mapped by the supervisor */
 	bool has_tty;
+	int gate_fd, ready_fd; /* of the gateway, borrowed; -1: there is none */
+	uint16_t llm_port;
 	const char *home;
 };
 

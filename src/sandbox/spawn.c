@@ -37,6 +37,24 @@ static void run_child(struct plan *plan, const struct cgroup *cgroup, int contro
 	enter_sandbox(&entry);
 }
 
+/* The gateway says whether the agent may start, while the sandbox is being built. */
+static int wait_for_gateway(const struct plan *plan, struct err *err)
+{
+	char text[ERR_TEXT_MAX] = "";
+	ssize_t n;
+
+	if (plan->ready_fd < 0)
+		return 0;
+	do {
+		n = recv(plan->ready_fd, text, sizeof(text) - 1, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0 && text[0] == '+')
+		return 0;
+	text[n > 0 ? n : 0] = '\0';
+	return err_say(err, EIO, "%s",
+		       text[0] ? text + 1 : "the gateway ended before the run began");
+}
+
 /* What it waits for, in the order it waits for it. */
 static int let_go(struct plan *plan, struct cgroup *cgroup, pid_t pid, int control_fd,
 		  struct err *err)
@@ -53,6 +71,8 @@ static int let_go(struct plan *plan, struct cgroup *cgroup, pid_t pid, int contr
 	/* While it builds its root. */
 	if (r == 0) {
 		r = cgroup->backend->attach(cgroup, pid, err);
+		if (r == 0)
+			r = wait_for_gateway(plan, err);
 		if (r < 0)
 			return r;
 		r = message_send(control_fd, &go, -1);
