@@ -16,7 +16,8 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "audit", cmd_audit },
-	{ "gate", cmd_gate }, /* started by a run, never by hand */
+	{ "gate", cmd_gate }, /* started by warder, never by hand */
+	{ "keeper", cmd_keeper },
 	{ "token", cmd_token },
 };
 

@@ -23,6 +23,7 @@ static const struct command commands[] = {
 	{ "run", cmd_run, "run a command in a sandbox with no network and no secrets" },
 	{ "doctor", cmd_doctor, "what this host can enforce, what is missing, and the remedy" },
 	{ "audit", cmd_gateway, "show, follow or verify an audit log" },
+	{ "gate", cmd_serve, "serve the LLM endpoint for agents that warder did not start" },
 	{ "token", cmd_gateway, "mint and verify the tokens that name a run" },
 	{ "help", print_help, "print this help" },
 	{ "version", print_version, "print the version" },

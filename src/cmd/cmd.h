@@ -10,6 +10,8 @@ int cmd_audit(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_gate(int argc, char **argv);
 int cmd_gateway(int argc, char **argv);
+int cmd_keeper(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_token(int argc, char **argv);
 
 /* Prints what `warder run` takes. */

@@ -1,31 +1,271 @@
 /* SPDX-License-Identifier: MIT */
-/* Hands a verb over to the second program, which lies beside this one or where it was installed. */
+/* The second program, which lies beside this one or where it was installed. */
+#include "cmd/gateway.h"
+
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
-#include "base/err.h"
+#include "base/clock.h"
+#include "base/die.h"
 #include "cmd/cmd.h"
+#include "cmd/status.h"
 #include "warder.h"
 
-#define PROGRAM "warder-gateway"
+#define PROGRAM   "warder-gateway"
+#define WORDS_MAX 1100
+#define STOP_MS   5000 /* for the last records to be written */
 
+/* Where the program is; the installed place when it is nowhere. */
+static const char *find_program(char *ret_path, size_t size)
+{
+	char own[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	if (len > 0) {
+		own[len] = '\0';
+		snprintf(ret_path, size, "%s/" PROGRAM, dirname(own));
+		if (access(ret_path, X_OK) == 0)
+			return ret_path;
+	}
+	return WARDER_LIBEXECDIR "/" PROGRAM;
+}
+
+static int say_cannot_run(struct err *err, int error, const char *path)
+{
+	err_set(err, error, "run %.300s", path);
+	err_hint(err, "it belongs to warder; install it again");
+	return -error;
+}
+
+/* Verbs that are wholly the second program's. */
 int cmd_gateway(int argc, char **argv)
 {
-	char own[PATH_MAX], beside[PATH_MAX + sizeof(PROGRAM) + 1];
-	ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
+	char found[PATH_MAX + sizeof(PROGRAM) + 1];
+	const char *path = find_program(found, sizeof(found));
 	struct err err;
 
 	(void)argc;
-	if (len > 0) {
-		own[len] = '\0';
-		snprintf(beside, sizeof(beside), "%s/" PROGRAM, dirname(own));
-		execv(beside, argv - 1);
-	}
-	execv(WARDER_LIBEXECDIR "/" PROGRAM, argv - 1);
-	err_set(&err, errno, "run " WARDER_LIBEXECDIR "/" PROGRAM);
-	err_hint(&err, "it belongs to warder; install it again");
+	execv(path, argv - 1);
+	say_cannot_run(&err, errno, path);
 	fprintf(stderr, "warder: %s\n", err.text);
 	return WARDER_EXIT_FAILED;
+}
+
+/* ---- starting ---- */
+
+/* In a session of its own: what is typed at the terminal is for the run. */
+static int set_attributes(posix_spawnattr_t *attributes)
+{
+	sigset_t none, all;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	r = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+							 POSIX_SPAWN_SETSIGDEF);
+	if (r == 0)
+		r = posix_spawnattr_setsigmask(attributes, &none);
+	return r ? r : posix_spawnattr_setsigdefault(attributes, &all);
+}
+
+/* 0 is /dev/null, 1 and 2 are our stderr, 3 and 4 are `fds`; the rest closes by itself. */
+static int set_actions(posix_spawn_file_actions_t *actions, const int fds[2])
+{
+	int r = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
+
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(actions, 2, 1);
+	for (int i = 0; r == 0 && i < 2; i++)
+		r = posix_spawn_file_actions_adddup2(actions, fds[i], 3 + i);
+	return r;
+}
+
+/* Moves a descriptor out of the way of 3 and 4. */
+static int move_up(int *fd)
+{
+	int high = fcntl(*fd, F_DUPFD_CLOEXEC, 10);
+
+	if (high < 0)
+		return -errno;
+	close(*fd);
+	*fd = high;
+	return 0;
+}
+
+static int spawn(const char *const *argv, char *const *env, const int fds[2], pid_t *ret_pid,
+		 struct err *err)
+{
+	char found[PATH_MAX + sizeof(PROGRAM) + 1];
+	const char *path = find_program(found, sizeof(found));
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	int r;
+
+	if (posix_spawn_file_actions_init(&actions) != 0 || posix_spawnattr_init(&attributes) != 0)
+		die_no_memory();
+	r = set_attributes(&attributes);
+	if (r == 0)
+		r = set_actions(&actions, fds);
+	if (r == 0)
+		r = posix_spawn(ret_pid, path, &actions, &attributes, (char *const *)argv, env);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attributes);
+	if (r) {
+		*ret_pid = 0;
+		return say_cannot_run(err, r, path);
+	}
+	return 0;
+}
+
+static int make_pair(int type, int *ret_ours, int *ret_theirs)
+{
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	*ret_ours = pair[0];
+	*ret_theirs = pair[1];
+	r = move_up(ret_ours);
+	return r < 0 ? r : move_up(ret_theirs);
+}
+
+static int start_keeper(struct gateway *gateway, const struct gateway_run *run, int status_fd,
+			int link_fd, struct err *err)
+{
+	const char *argv[WORDS_MAX + 16] = { PROGRAM, "keeper" };
+	size_t count = 2;
+	char attempt[24];
+
+	if (run->word_count > WORDS_MAX)
+		return err_say(err, E2BIG, "too many options");
+	if (run->config) {
+		argv[count++] = "--config";
+		argv[count++] = run->config;
+	}
+	for (size_t i = 0; i < run->word_count; i++)
+		argv[count++] = run->words[i];
+	snprintf(attempt, sizeof(attempt), "%" PRIu64, run->attempt);
+	argv[count++] = "--attempt";
+	argv[count++] = attempt;
+	if (run->run_id) {
+		argv[count++] = "--run-id";
+		argv[count++] = run->run_id;
+	}
+	if (run->token_secret) {
+		argv[count++] = "--token-secret";
+		argv[count++] = run->token_secret;
+	}
+	if (run->is_verbose)
+		argv[count++] = "--verbose";
+	argv[count] = NULL;
+	return spawn(argv, environ, (const int[]){ status_fd, link_fd }, &gateway->keeper, err);
+}
+
+/* An environment of its own, which is empty. */
+static int start_gate(struct gateway *gateway, const struct gateway_run *run, int control_fd,
+		      int link_fd, struct err *err)
+{
+	static char *const no_env[] = { NULL };
+	char connections[24];
+	const char *const argv[] = { PROGRAM, "gate", connections, NULL };
+
+	snprintf(connections, sizeof(connections), "%" PRIu64, run->connections);
+	return spawn(argv, no_env, (const int[]){ control_fd, link_fd }, &gateway->gate, err);
+}
+
+/* ---- our own copy of what only the keeper may have ---- */
+
+static void wipe_source(const char *source)
+{
+	char *value;
+
+	if (!source || strncmp(source, "env:", 4) != 0)
+		return;
+	value = getenv(source + 4);
+	if (value)
+		explicit_bzero(value, strlen(value));
+}
+
+void gateway_wipe_sources(const struct keeper_config *config)
+{
+	for (size_t i = 0; i < config->llm_count; i++)
+		wipe_source(config->llms[i].key);
+}
+
+int gateway_start(struct gateway *gateway, const struct gateway_run *run,
+		  const struct keeper_config *config, struct err *err)
+{
+	_cleanup_close_ int status_fd = -1, control_fd = -1, keeper_end = -1, gate_end = -1;
+	int r = make_pair(SOCK_SEQPACKET, &gateway->status_fd, &status_fd);
+
+	if (r == 0)
+		r = make_pair(SOCK_SEQPACKET, &gateway->control_fd, &control_fd);
+	if (r == 0)
+		r = make_pair(SOCK_STREAM, &keeper_end, &gate_end);
+	if (r < 0)
+		return err_set(err, -r, "create the gateway's sockets");
+	r = start_keeper(gateway, run, status_fd, keeper_end, err);
+	gateway_wipe_sources(config);
+	wipe_source(run->token_secret);
+	if (r == 0)
+		r = start_gate(gateway, run, control_fd, gate_end, err);
+	return r;
+}
+
+/* ---- stopping ---- */
+
+static bool reap(pid_t *pid, bool is_forced)
+{
+	int status = 0;
+
+	if (*pid == 0)
+		return false;
+	if (is_forced)
+		kill(*pid, SIGKILL);
+	while (waitpid(*pid, &status, 0) < 0)
+		if (errno != EINTR)
+			break;
+	*pid = 0;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void gateway_stop(struct gateway *gateway, struct gateway_summary *ret_summary)
+{
+	uint64_t deadline_ms = clock_now_ms() + STOP_MS, now_ms;
+	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
+	int type = -ETIMEDOUT, path_at = 0;
+
+	if (!text)
+		die_no_memory();
+	*ret_summary = (struct gateway_summary){ .is_complete = false };
+	close_fd(&gateway->control_fd);
+	if (gateway->gate == 0)
+		type = 0; /* the keeper's link was never held by anybody else */
+	while (gateway->keeper && (now_ms = clock_now_ms()) < deadline_ms) {
+		type = status_receive(gateway->status_fd, (int)(deadline_ms - now_ms), text, NULL);
+		if (type == STATUS_SUMMARY &&
+		    sscanf(text, "%" SCNu64 " %" SCNu64 " %n", &ret_summary->allowed,
+			   &ret_summary->refused, &path_at) == 2 &&
+		    path_at > 0) {
+			snprintf(ret_summary->audit, sizeof(ret_summary->audit), "%s",
+				 text + path_at);
+			ret_summary->is_complete = true;
+		}
+		if (type <= 0)
+			break;
+	}
+	if (!reap(&gateway->gate, type != 0))
+		ret_summary->is_complete = false;
+	if (!reap(&gateway->keeper, type != 0))
+		ret_summary->is_complete = false;
+	close_fd(&gateway->status_fd);
 }

@@ -9,6 +9,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/result_file.h"
+#include "cmd/run_gateway.h"
 #include "config/settings.h"
 #include "sys/fd.h"
 #include "warder.h"
@@ -70,11 +71,25 @@ static struct warder_spec make_spec(const struct run_config *config)
 		.cgroup = config->cgroup,
 		.stdio = choose_stdio(config),
 		.stdin_fd = STDIN_FILENO,
-		.signal_fd = open_signals(),
+		.signal_fd = -1,
+		.gate_fd = -1,
+		.ready_fd = -1,
 	};
 }
 
-static void print_summary(const struct run_config *config, const struct warder_result *result)
+static void print_requests(const struct gateway_summary *requests)
+{
+	if (requests->is_complete)
+		fprintf(stderr, ", %" PRIu64 " request%s, %" PRIu64 " refused, audit %s",
+			requests->allowed + requests->refused,
+			requests->allowed + requests->refused == 1 ? "" : "s", requests->refused,
+			requests->audit);
+	else
+		fprintf(stderr, ", the gateway ended before the run did");
+}
+
+static void print_summary(const struct run_config *config, const struct warder_result *result,
+			  const struct gateway_summary *requests)
 {
 	if (result->message[0])
 		fprintf(stderr, "warder: %s\n", result->message);
@@ -86,6 +101,8 @@ static void print_summary(const struct run_config *config, const struct warder_r
 		fprintf(stderr, ", %" PRIu64 " KiB at most", result->memory_peak_bytes / 1024);
 	if (config->verbose)
 		fprintf(stderr, ", cgroup %s", result->cgroup);
+	if (requests)
+		print_requests(requests);
 	fprintf(stderr, "\n");
 }
 
@@ -137,20 +154,27 @@ static int check(const struct run_config *config, struct err *err)
 		return err_say(err, EINVAL,
 			       "--json and --tty exclude each other: a terminal has "
 			       "no separate stdout and stderr to report");
-	return 0;
+	return keeper_config_check(&config->keeper, err);
 }
 
-static int run(const struct run_config *config, struct result_file *file)
+static int run(struct run_config *config, struct result_file *file, struct run_gateway *gateway)
 {
+	bool has_gateway = run_config_has_gateway(config);
 	struct warder_spec spec = make_spec(config);
+	struct gateway_summary requests;
 	struct warder_result result;
 	struct err err;
 	int status;
 
-	if (warder_run_once(&spec, &result) < 0 && result.run_id[0] == '\0' && config->run_id)
-		snprintf(result.run_id, sizeof(result.run_id), "%s", config->run_id);
+	if (has_gateway)
+		run_gateway_apply(gateway, config, &spec);
+	spec.signal_fd = open_signals();
+	if (warder_run_once(&spec, &result) < 0 && result.run_id[0] == '\0' && spec.run_id)
+		snprintf(result.run_id, sizeof(result.run_id), "%s", spec.run_id);
 	status = result.exit_code;
-	print_summary(config, &result);
+	if (has_gateway)
+		run_gateway_stop(gateway, &requests);
+	print_summary(config, &result, has_gateway ? &requests : NULL);
 	if (deliver(config, file, &result, &err) < 0) {
 		fprintf(stderr, "warder: %s\n", err.text);
 		status = WARDER_EXIT_FAILED;
@@ -162,6 +186,8 @@ static int run(const struct run_config *config, struct result_file *file)
 int cmd_run(int argc, char **argv)
 {
 	struct result_file file = RESULT_FILE_INIT;
+	struct run_gateway gateway = RUN_GATEWAY_INIT;
+	struct gateway_summary ignored;
 	struct run_config config;
 	struct err err;
 	int status, r = run_config_parse(&config, argc, argv, &err);
@@ -176,8 +202,12 @@ int cmd_run(int argc, char **argv)
 	/* Before anything starts: a result that cannot be written is a run not started. */
 	if (r == 0 && config.result)
 		r = result_file_open(&file, config.result, &err);
-	status = r < 0 ? fail(&config, &file, &err) : run(&config, &file);
+	if (r == 0 && run_config_has_gateway(&config))
+		r = run_gateway_start(&gateway, &config, argc, argv, &err);
+	status = r < 0 ? fail(&config, &file, &err) : run(&config, &file, &gateway);
+	run_gateway_stop(&gateway, &ignored);
 	result_file_close(&file);
 	run_config_fini(&config);
+	run_gateway_free(&gateway);
 	return status;
 }

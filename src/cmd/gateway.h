@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A gateway: the keeper and the gate of one run, as two processes of the second program.
+ *
+ * Both end with what they are given here: the gate when the control socket closes, the
+ * keeper when the gate is gone. So whatever happens to the starter, nothing stays behind.
+ */
+#ifndef CMD_GATEWAY_H
+#define CMD_GATEWAY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "config/keeper_config.h"
+
+struct gateway {
+	pid_t keeper, gate; /* 0: not started */
+	int control_fd;     /* listeners are sent here */
+	int status_fd;      /* the keeper's reports */
+};
+
+#define GATEWAY_INIT                                                                               \
+	{                                                                                          \
+		.control_fd = -1, .status_fd = -1                                                  \
+	}
+
+/* What the keeper is told beside the words of its options. */
+struct gateway_run {
+	const char *config; /* a file, or NULL */
+	const char *const *words;
+	size_t word_count;
+	const char *run_id; /* or NULL */
+	uint64_t attempt;
+	const char *token_secret; /* or NULL */
+	bool is_verbose;
+	uint64_t connections;
+};
+
+struct gateway_summary {
+	bool is_complete; /* both ended in good order */
+	uint64_t allowed, refused;
+	char audit[4096];
+};
+
+/*
+ * Wipes the variables that keys come from out of our own memory, and so out of that of
+ * whatever is forked from it: only the keeper has them (INV-SECRETS-HOST-ONLY).
+ */
+void gateway_wipe_sources(const struct keeper_config *config);
+
+/* Starts the keeper, wipes the sources that `config` names, and starts the gate. */
+int gateway_start(struct gateway *gateway, const struct gateway_run *run,
+		  const struct keeper_config *config, struct err *err) must_check;
+
+/* Ends both, and waits for them. */
+void gateway_stop(struct gateway *gateway, struct gateway_summary *ret_summary);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The keeper as a process: descriptor 3 is where it reports, descriptor 4 the link.
+ *
+ * It is a program of its own from its first instruction: neither the gate nor the sandbox
+ * was forked from a process that had read a secret (INV-SECRETS-HOST-ONLY).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "cmd/cmd.h"
+#include "cmd/state.h"
+#include "cmd/status.h"
+#include "config/file.h"
+#include "keeper/keeper.h"
+#include "sys/rlimit.h"
+#include "warder.h"
+
+#define STATUS_FD 3
+#define LINK_FD   4
+#define OTHER_FDS 320 /* beside one connection per exchange: those that wait, and our own */
+
+/* What a configuration file says: for us, and for the run, which is told. */
+static int read_config_file(const char *path, struct config_file *file,
+			    struct keeper_config *config, struct err *err)
+{
+	int r = config_file_read(path, file, err);
+	const char **words;
+
+	if (r < 0)
+		return r;
+	words = arena_alloc(&file->arena, (file->keeper.count + 2) * sizeof(*words));
+	words[0] = "keeper";
+	memcpy(words + 1, file->keeper.words, file->keeper.count * sizeof(*words));
+	r = keeper_config_parse(config, (int)file->keeper.count + 1, (char **)words, err);
+	if (r == 0)
+		r = status_send_words(STATUS_FD, file->run.words, file->run.count);
+	if (r == 0)
+		r = status_send_words(STATUS_FD, file->keeper.words, file->keeper.count);
+	return r;
+}
+
+/* `keeper [--config FILE] OPTION…`: the command line counts over the file. */
+static int configure(int argc, char **argv, struct config_file *file, struct keeper_config *config,
+		     struct err *err)
+{
+	int r = 0;
+
+	if (argc > 2 && strcmp(argv[1], "--config") == 0) {
+		r = read_config_file(argv[2], file, config, err);
+		argc -= 2;
+		argv += 2;
+	}
+	if (r == 0)
+		r = keeper_config_parse(config, argc, argv, err);
+	return r < 0 ? r : keeper_config_check(config, err);
+}
+
+/* Everything has been opened that needed rights to be. */
+static int settle(const struct keeper_config *config, struct err *err)
+{
+	rlimit_raise(RLIMIT_NOFILE, config->connections + OTHER_FDS);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_set(err, errno, "drop the keeper's privileges");
+	return 0;
+}
+
+static int serve(struct keeper *keeper, const struct keeper_config *config, struct err *err)
+{
+	char path[STATE_PATH_MAX];
+	int r = state_audit_path(config->audit, path, err);
+
+	if (r == 0)
+		r = keeper_open(keeper, config, path, err);
+	if (r == 0)
+		r = settle(config, err);
+	if (r < 0) {
+		keeper_close(keeper);
+		return r;
+	}
+	r = status_send(STATUS_FD, STATUS_READY, "");
+	if (r == 0)
+		r = keeper_serve(keeper, LINK_FD);
+	if (r == 0)
+		r = status_send_summary(STATUS_FD, keeper->allowed, keeper->refused, path);
+	else
+		err_set(err, -r, "serve the run");
+	keeper_close(keeper);
+	return r;
+}
+
+int cmd_keeper(int argc, char **argv)
+{
+	static struct keeper keeper; /* large */
+	struct keeper_config config;
+	struct config_file file = { .run = { NULL, 0 } };
+	struct err err;
+	int r;
+
+	if (fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) < 0 || fcntl(LINK_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+	    fcntl(LINK_FD, F_SETFL, O_NONBLOCK) < 0) {
+		fprintf(stderr, "warder-gateway: the keeper is started by warder, not by hand\n");
+		return WARDER_EXIT_FAILED;
+	}
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* nobody reads its memory but root */
+	signal(SIGPIPE, SIG_IGN);
+	keeper_config_init(&config);
+	r = configure(argc, argv, &file, &config, &err);
+	if (r == 0)
+		r = serve(&keeper, &config, &err);
+	if (r < 0 && status_send(STATUS_FD, STATUS_FAILED, err.text) < 0)
+		fprintf(stderr, "warder: %s\n", err.text);
+	keeper_config_fini(&config);
+	config_file_fini(&file);
+	return r < 0 ? WARDER_EXIT_FAILED : 0;
+}

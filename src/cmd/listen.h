@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Listening sockets on the host, for agents that warder did not start. */
+#ifndef CMD_LISTEN_H
+#define CMD_LISTEN_H
+
+#include "base/err.h"
+#include "config/settings.h"
+
+/*
+ * A unix socket at the path, with mode (octal, default 0600) and owner (USER[:GROUP]) as asked
+ * for. What a dead listener left there is replaced; anything else is not. The caller owns the
+ * descriptor, and removes the path when it is done.
+ */
+int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err) must_check;
+
+/* A TCP socket at ADDRESS:PORT. */
+int listen_tcp(const char *address, int *ret_fd, struct err *err) must_check;
+
+#endif

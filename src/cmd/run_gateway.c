@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* What `warder run` does for its gateway. */
+#include "cmd/run_gateway.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "cmd/listen.h"
+#include "cmd/llm_env.h"
+#include "cmd/state.h"
+#include "cmd/status.h"
+#include "sandbox/paths.h"
+#include "sys/pass.h"
+
+static int start(struct run_gateway *gateway, const struct run_config *config, struct err *err)
+{
+	const struct gateway_run run = {
+		.config = config->config,
+		.words = config->keeper_words,
+		.word_count = config->keeper_word_count,
+		.run_id = gateway->run_id,
+		.attempt = config->attempt,
+		.is_verbose = config->verbose,
+		.connections = config->keeper.connections,
+	};
+
+	return gateway_start(&gateway->gateway, &run, &config->keeper, err);
+}
+
+/* The keeper has read the file, and tells what is in it for us. */
+static int read_file_words(struct run_gateway *gateway, struct run_config *config, int argc,
+			   char **argv, struct err *err)
+{
+	size_t len = 0, total = 0;
+	char *words = malloc(2 * (STATUS_TEXT_MAX + 1));
+
+	if (!words)
+		die_no_memory();
+	gateway->words = words;
+	for (int i = 0; i < 2; i++) {
+		int type = status_receive(gateway->gateway.status_fd, -1, words + total, &len);
+
+		if (type == STATUS_FAILED)
+			return err_say(err, EINVAL, "%.500s", words + total);
+		if (type != STATUS_WORDS)
+			return err_say(err, EIO, "the keeper ended before it was ready");
+		total += len;
+	}
+	return run_config_parse_again(config, (struct bytes){ words, total }, argc, argv, err);
+}
+
+/* ---- where the log is ---- */
+
+static int refuse_if_within(const char *path, const char *top, struct err *err)
+{
+	_cleanup_free_ char *real = realpath(top, NULL);
+
+	if (!real || !path_is_within(path, real))
+		return 0;
+	return err_say(err, EINVAL,
+		       "the audit log would lie in '%.150s', where the agent can write; "
+		       "say --audit FILE for another place",
+		       real);
+}
+
+/* INV-AUDIT-FIRST is worth nothing where the agent can change what was written. */
+static int check_audit(const struct run_config *config, struct err *err)
+{
+	char path[STATE_PATH_MAX], copy[STATE_PATH_MAX];
+	_cleanup_free_ char *real = NULL;
+	int r = state_audit_path(config->keeper.audit, path, err);
+
+	if (r < 0)
+		return r;
+	memcpy(copy, path, sizeof(copy));
+	real = realpath(dirname(copy), NULL);
+	if (!real)
+		return err_set(err, errno, "the directory of the audit log '%.200s'", path);
+	r = refuse_if_within(real, config->workspace ? config->workspace : ".", err);
+	for (size_t i = 0; r == 0 && i < config->mount_count; i++)
+		if (config->mounts[i].mode == WARDER_MOUNT_RW)
+			r = refuse_if_within(real, config->mounts[i].source, err);
+	return r;
+}
+
+/* ---- the host's socket ---- */
+
+static int serve_socket(struct run_gateway *gateway, const struct socket_config *config,
+			struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!config->path) {
+		if (config->mode || config->owner)
+			return err_say(err, EINVAL,
+				       "--llm-socket-mode and --llm-socket-owner "
+				       "belong to --llm-socket");
+		return 0;
+	}
+	r = listen_unix(config, &fd, err);
+	if (r < 0)
+		return r;
+	gateway->socket_path = config->path;
+	r = pass_send(gateway->gateway.control_fd, "L", 1, fd);
+	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
+}
+
+int run_gateway_start(struct run_gateway *gateway, struct run_config *config, int argc, char **argv,
+		      struct err *err)
+{
+	int r = 0;
+
+	if (config->run_id)
+		snprintf(gateway->run_id, sizeof(gateway->run_id), "%s", config->run_id);
+	else
+		r = runid_new(gateway->run_id);
+	if (r < 0)
+		return err_set(err, -r, "get random bytes");
+	r = config->config ? 0 : check_audit(config, err);
+	if (r == 0)
+		r = start(gateway, config, err);
+	if (r == 0 && config->config) {
+		r = read_file_words(gateway, config, argc, argv, err);
+		gateway_wipe_sources(&config->keeper);
+		if (r == 0)
+			r = check_audit(config, err);
+	}
+	return r < 0 ? r : serve_socket(gateway, &config->llm_socket, err);
+}
+
+void run_gateway_apply(const struct run_gateway *gateway, struct run_config *config,
+		       struct warder_spec *spec)
+{
+	spec->run_id = gateway->run_id;
+	spec->env = llm_env(config);
+	spec->gate_fd = gateway->gateway.control_fd;
+	spec->ready_fd = gateway->gateway.status_fd;
+	spec->llm_port = (uint16_t)config->llm_port;
+}
+
+void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_summary)
+{
+	gateway_stop(&gateway->gateway, ret_summary);
+	if (gateway->socket_path)
+		unlink(gateway->socket_path);
+	gateway->socket_path = NULL;
+}
+
+void run_gateway_free(struct run_gateway *gateway)
+{
+	free(gateway->words);
+	gateway->words = NULL;
+}

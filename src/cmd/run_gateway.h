@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The gateway of a run on the command line. */
+#ifndef CMD_RUN_GATEWAY_H
+#define CMD_RUN_GATEWAY_H
+
+#include "base/runid.h"
+#include "cmd/gateway.h"
+#include "config/settings.h"
+#include "warder.h"
+
+struct run_gateway {
+	struct gateway gateway;
+	char run_id[RUNID_MAX + 1]; /* minted here: the keeper must know it, too */
+	char *words;                /* of a configuration file, which the settings point into */
+	const char *socket_path;    /* on the host, to be removed; or NULL */
+};
+
+#define RUN_GATEWAY_INIT                                                                           \
+	{                                                                                          \
+		.gateway = GATEWAY_INIT                                                            \
+	}
+
+/*
+ * Starts what the settings ask for, and completes them by those of a file. `argc` and `argv`
+ * are what they were read from. run_gateway_stop is owed in any case.
+ */
+int run_gateway_start(struct run_gateway *gateway, struct run_config *config, int argc, char **argv,
+		      struct err *err) must_check;
+
+/* What the sandbox needs to know of it. */
+void run_gateway_apply(const struct run_gateway *gateway, struct run_config *config,
+		       struct warder_spec *spec);
+
+void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_summary);
+
+/* After the settings are not used any more. */
+void run_gateway_free(struct run_gateway *gateway);
+
+#endif

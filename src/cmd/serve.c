@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* `warder gate`: the LLM endpoint on a socket of the host, for agents that warder did not start. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "cmd/cmd.h"
+#include "cmd/gateway.h"
+#include "cmd/listen.h"
+#include "cmd/status.h"
+#include "config/options.h"
+#include "sys/pass.h"
+#include "warder.h"
+
+#define WORDS_MAX 1024
+
+struct serve_config {
+	struct keeper_config keeper; /* first: its rows are among ours */
+	const char *words[WORDS_MAX];
+	size_t word_count;
+	const char *listen, *mode, *owner, *config;
+	uint64_t verbose, help;
+};
+
+static int read_keeper(void *data, const struct option *option, const char *text, struct err *err)
+{
+	struct serve_config *config = data;
+
+	if (config->word_count + 2 > WORDS_MAX)
+		return err_say(err, E2BIG, "--%s: too many options", option->name);
+	config->words[config->word_count++] = arena_printf(&config->keeper.arena, "--%s",
+							   option->name);
+	config->words[config->word_count++] = text;
+	return keeper_config_apply(&config->keeper, option->name, text, err);
+}
+
+static const struct option rows[] = {
+	{ "listen", 'l', OPTION_STRING, NULL, offsetof(struct serve_config, listen), 0, 0,
+	  "unix:PATH|tcp:ADDRESS:PORT", "where agents find it", "" },
+	{ "mode", 0, OPTION_STRING, NULL, offsetof(struct serve_config, mode), 0, 0, "MODE",
+	  "permissions of a unix socket, in octal (default 0600)", "" },
+	{ "owner", 0, OPTION_STRING, NULL, offsetof(struct serve_config, owner), 0, 0,
+	  "USER[:GROUP]", "owner of a unix socket", "" },
+	{ "run-id", 0, OPTION_RUN_ID, NULL, offsetof(struct serve_config, keeper.run_id), 0, 0,
+	  "ID", "the run that whoever comes in acts as", "" },
+	{ "attempt", 0, OPTION_COUNT, NULL, offsetof(struct serve_config, keeper.attempt), 0,
+	  UINT32_MAX, "N", "which attempt of it (default 0)", "" },
+	{ "token-secret", 0, OPTION_STRING, NULL,
+	  offsetof(struct serve_config, keeper.token_secret), 0, 0, "SOURCE",
+	  "ask for X-Run-Token in every request, signed with this: env:NAME, file:PATH, "
+	  "exec:COMMAND",
+	  "The token says whose request it is;\nwith\n.Fl -run-id\nit must be that run's." },
+	{ "config", 0, OPTION_STRING, NULL, offsetof(struct serve_config, config), 0, 0, "FILE",
+	  "settings from a file, see warder.json(5)", "" },
+#define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
+	{ name, letter, OPTION_OWN, read_keeper, 0, low, high, argument, help, detail },
+#include "config/keeper.def"
+#undef SETTING
+	{ "verbose", 'v', OPTION_FLAG, NULL, offsetof(struct serve_config, verbose), 1, 0, NULL,
+	  "a line on stderr for each request", "" },
+	{ "help", 'h', OPTION_FLAG, NULL, offsetof(struct serve_config, help), 1, 0, NULL,
+	  "print this help", "" },
+};
+
+static const struct option_table table = { "gate", rows, ARRAY_LEN(rows) };
+
+static void print_help(void)
+{
+	printf("usage: warder gate --listen unix:PATH|tcp:ADDRESS:PORT --llm URL [options]\n\n"
+	       "Serves the LLM endpoint for agents that warder did not start, until SIGTERM.\n\n");
+	options_print_help(&table, stdout);
+	printf("\nWithout the option, these variables count: SOCKET_PATH (--listen unix:…),\n"
+	       "LITELLM_HOST (--llm http://…), LITELLM_MASTER_KEY (--llm-key), RUN_ID, ATTEMPT,\n"
+	       "ACCESS_LOG_PATH (--audit).\n");
+}
+
+/* ---- the variables of the original set-up ---- */
+
+static int apply_variable(struct serve_config *config, const char *variable, const char *option,
+			  const char *format, struct err *err)
+{
+	const char *value = getenv(variable);
+	struct arena *arena = &config->keeper.arena;
+	const char *text;
+	size_t len;
+
+	if (!value || !*value)
+		return 0;
+	/* The format is "…" or "…@": with the value where the mark is. */
+	len = strcspn(format, "@");
+	text = format[len] ? arena_printf(arena, "%.*s%s", (int)len, format, value)
+			   : arena_strdup(arena, format);
+	return options_apply(&table, config, option, text, err);
+}
+
+static int apply_variables(struct serve_config *config, struct err *err)
+{
+	int r = 0;
+
+	if (!config->listen)
+		r = apply_variable(config, "SOCKET_PATH", "listen", "unix:@", err);
+	if (r == 0 && config->keeper.llm_count == 0)
+		r = apply_variable(config, "LITELLM_HOST", "llm", "http://@", err);
+	if (r == 0 && config->keeper.llm_count == 1 && !config->keeper.llms[0].key)
+		r = apply_variable(config, "LITELLM_MASTER_KEY", "llm-key",
+				   "env:LITELLM_MASTER_KEY", err);
+	if (r == 0 && !config->keeper.run_id)
+		r = apply_variable(config, "RUN_ID", "run-id", "@", err);
+	if (r == 0 && !config->keeper.attempt)
+		r = apply_variable(config, "ATTEMPT", "attempt", "@", err);
+	if (r == 0 && !config->keeper.audit)
+		r = apply_variable(config, "ACCESS_LOG_PATH", "audit", "@", err);
+	return r;
+}
+
+static int check(const struct serve_config *config, struct err *err)
+{
+	if (!config->listen)
+		return err_say(err, EINVAL, "gate: needs --listen unix:PATH or tcp:ADDRESS:PORT");
+	if (config->keeper.llm_count == 0 && !config->config)
+		return err_say(err, EINVAL, "gate: needs --llm URL");
+	if (!config->keeper.run_id && !config->keeper.token_secret)
+		return err_say(err, EINVAL,
+			       "gate: whose requests are they? --run-id ID names the run, "
+			       "--token-secret SOURCE asks every request for a token");
+	if (config->keeper.token_secret &&
+	    keeper_check_source("token-secret", config->keeper.token_secret, err) < 0)
+		return -EINVAL;
+	return keeper_config_check(&config->keeper, err);
+}
+
+/* ---- serving ---- */
+
+static int listen_on(const struct serve_config *config, int *ret_fd, struct err *err)
+{
+	const struct socket_config unix_socket = { config->listen + 5, config->mode,
+						   config->owner };
+
+	if (strncmp(config->listen, "unix:", 5) == 0)
+		return listen_unix(&unix_socket, ret_fd, err);
+	if (strncmp(config->listen, "tcp:", 4) == 0 && !config->mode && !config->owner)
+		return listen_tcp(config->listen + 4, ret_fd, err);
+	return err_say(err, EINVAL, "--listen: '%.100s' is not unix:PATH or tcp:ADDRESS:PORT",
+		       config->listen);
+}
+
+static int start(const struct serve_config *config, struct gateway *gateway, int listener_fd,
+		 struct err *err)
+{
+	const struct gateway_run run = {
+		.config = config->config,
+		.words = config->words,
+		.word_count = config->word_count,
+		.run_id = config->keeper.run_id,
+		.attempt = config->keeper.attempt,
+		.token_secret = config->keeper.token_secret,
+		.is_verbose = config->verbose,
+		.connections = config->keeper.connections,
+	};
+	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
+	int type, r = text ? gateway_start(gateway, &run, &config->keeper, err) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	do {
+		type = status_receive(gateway->status_fd, -1, text, NULL);
+	} while (type == STATUS_WORDS); /* of a file: those for a sandbox mean nothing here */
+	if (type == STATUS_FAILED)
+		return err_say(err, EINVAL, "%.500s", text);
+	if (type != STATUS_READY)
+		return err_say(err, EIO, "the keeper ended before it was ready");
+	r = pass_send(gateway->control_fd, "L", 1, listener_fd);
+	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
+}
+
+/* Until a signal asks for the end, or the keeper has ended by itself. */
+static void wait_for_end(const struct gateway *gateway, int signal_fd)
+{
+	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN },
+				{ .fd = gateway->status_fd, .events = POLLIN } };
+
+	while (poll(fds, ARRAY_LEN(fds), -1) < 0)
+		if (errno != EINTR)
+			return;
+}
+
+static int open_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static int serve(const struct serve_config *config, struct err *err)
+{
+	_cleanup_close_ int listener_fd = -1, signal_fd = open_signals();
+	struct gateway gateway = GATEWAY_INIT;
+	struct gateway_summary summary;
+	int r = listen_on(config, &listener_fd, err);
+
+	if (r < 0)
+		return r;
+	r = start(config, &gateway, listener_fd, err);
+	close_fd(&listener_fd); /* the gate's alone: it ends with it */
+	if (r == 0)
+		wait_for_end(&gateway, signal_fd);
+	gateway_stop(&gateway, &summary);
+	if (strncmp(config->listen, "unix:", 5) == 0)
+		unlink(config->listen + 5);
+	if (r == 0 && !summary.is_complete)
+		r = err_say(err, EIO, "the gateway ended by itself");
+	if (r == 0)
+		fprintf(stderr,
+			"warder: gate: %" PRIu64 " requests, %" PRIu64 " refused, audit %s\n",
+			summary.allowed + summary.refused, summary.refused, summary.audit);
+	return r;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	static struct serve_config config; /* large */
+	struct err err;
+	int rest, r;
+
+	keeper_config_init(&config.keeper);
+	r = options_parse(&table, &config, argc, argv, &rest, &err);
+	if (config.help) {
+		print_help();
+		keeper_config_fini(&config.keeper);
+		return 0;
+	}
+	if (r == 0 && rest < argc)
+		r = err_say(&err, EINVAL, "gate: unexpected argument '%.60s'", argv[rest]);
+	if (r == 0)
+		r = apply_variables(&config, &err);
+	if (r == 0)
+		r = check(&config, &err);
+	if (r == 0)
+		r = serve(&config, &err);
+	if (r < 0)
+		fprintf(stderr, "warder: %s\n", err.text);
+	keeper_config_fini(&config.keeper);
+	return r < 0 ? WARDER_EXIT_FAILED : 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a user's own state is: the audit log, unless they say where. */
+#ifndef CMD_STATE_H
+#define CMD_STATE_H
+
+#include "base/err.h"
+
+#define STATE_PATH_MAX 4096
+
+/*
+ * `given`, or the default below XDG_STATE_HOME or HOME, whose directories are made when
+ * they are missing. `ret_path` has STATE_PATH_MAX bytes.
+ */
+int state_audit_path(const char *given, char *ret_path, struct err *err) must_check;
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Packets of a keeper's status. */
+#include "cmd/status.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+
+static int send_packet(int fd, enum status_type type, const char *text, size_t len)
+{
+	char letter = (char)type;
+	struct iovec parts[] = { { &letter, 1 }, { (void *)text, len } };
+	struct msghdr packet = { .msg_iov = parts, .msg_iovlen = 2 };
+
+	while (sendmsg(fd, &packet, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+int status_send(int fd, enum status_type type, const char *text)
+{
+	return send_packet(fd, type, text, strlen(text));
+}
+
+int status_send_words(int fd, const char *const *words, size_t count)
+{
+	struct buf text;
+	int r;
+
+	buf_init(&text, STATUS_TEXT_MAX);
+	for (size_t i = 0; i < count; i++)
+		buf_add(&text, words[i], strlen(words[i]) + 1);
+	r = text.len < STATUS_TEXT_MAX ? send_packet(fd, STATUS_WORDS, text.data, text.len)
+				       : -E2BIG;
+	buf_fini(&text);
+	return r;
+}
+
+int status_send_summary(int fd, uint64_t allowed, uint64_t refused, const char *path)
+{
+	char text[4200];
+
+	snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64 " %s", allowed, refused, path);
+	return status_send(fd, STATUS_SUMMARY, text);
+}
+
+int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len)
+{
+	char letter = 0;
+	struct iovec parts[] = { { &letter, 1 }, { ret_text, STATUS_TEXT_MAX } };
+	struct msghdr packet = { .msg_iov = parts, .msg_iovlen = 2 };
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	ssize_t n;
+	int r;
+
+	do {
+		r = poll(&ready, 1, wait_ms);
+	} while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -ETIMEDOUT;
+	n = recvmsg(fd, &packet, 0);
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	ret_text[n > 0 ? n - 1 : 0] = '\0';
+	if (ret_len)
+		*ret_len = n > 0 ? (size_t)n - 1 : 0;
+	return n > 0 ? letter : 0;
+}

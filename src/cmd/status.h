@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* What a keeper tells the process that started it: packets, a letter and a text each. */
+#ifndef CMD_STATUS_H
+#define CMD_STATUS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/attr.h"
+
+#define STATUS_TEXT_MAX ((size_t)256 * 1024)
+
+enum status_type {
+	STATUS_WORDS = 'W',   /* options from a file: texts, each with its NUL */
+	STATUS_READY = '+',   /* everything is open: the agent may start */
+	STATUS_FAILED = '!',  /* what went wrong */
+	STATUS_SUMMARY = '=', /* requests allowed, refused, and where the log is */
+};
+
+int status_send(int fd, enum status_type type, const char *text) must_check;
+int status_send_words(int fd, const char *const *words, size_t count) must_check;
+int status_send_summary(int fd, uint64_t allowed, uint64_t refused, const char *path) must_check;
+
+/*
+ * Waits for the next packet, for at most `wait_ms` (-1: for ever). Its text and a NUL are put
+ * into `ret_text`, of STATUS_TEXT_MAX + 1 bytes. Returns its type, 0 when there will be no
+ * more, or -errno; *ret_len may be NULL.
+ */
+int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len) must_check;
+
+#endif
