@@ -18,10 +18,10 @@ def binary():
     """The program where every user can execute it, whoever owns the checkout."""
     top = pathlib.Path(tempfile.mkdtemp(prefix="warder-binary-", dir="/tmp"))
     os.chmod(top, 0o755)
-    copy = top / "warder"
-    shutil.copy(harness.BUILD / "src" / "warder", copy)
-    copy.chmod(0o755)
-    yield copy
+    for name in ("warder", "warder-gateway"):
+        shutil.copy(harness.BUILD / "src" / name, top / name)
+        (top / name).chmod(0o755)
+    yield top / "warder"
     shutil.rmtree(top)
 
 

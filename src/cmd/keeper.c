@@ -77,7 +77,11 @@ static int serve(struct keeper *keeper, const struct keeper_config *config, stru
 	int r = state_audit_path(config->audit, path, err);
 
 	if (r == 0)
-		r = keeper_open(keeper, config, path, err);
+		r = keeper_open(keeper, config, err);
+	if (r == 0)
+		r = state_make_parents(config->audit, path, err);
+	if (r == 0)
+		r = keeper_open_audit(keeper, path, err);
 	if (r == 0)
 		r = settle(config, err);
 	if (r < 0) {

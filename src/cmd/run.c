@@ -154,6 +154,9 @@ static int check(const struct run_config *config, struct err *err)
 		return err_say(err, EINVAL,
 			       "--json and --tty exclude each other: a terminal has "
 			       "no separate stdout and stderr to report");
+	if (!config->llm_socket.path && (config->llm_socket.mode || config->llm_socket.owner))
+		return err_say(err, EINVAL,
+			       "--llm-socket-mode and --llm-socket-owner belong to --llm-socket");
 	return keeper_config_check(&config->keeper, err);
 }
 

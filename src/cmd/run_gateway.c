@@ -70,16 +70,19 @@ static int refuse_if_within(const char *path, const char *top, struct err *err)
 /* INV-AUDIT-FIRST is worth nothing where the agent can change what was written. */
 static int check_audit(const struct run_config *config, struct err *err)
 {
-	char path[STATE_PATH_MAX], copy[STATE_PATH_MAX];
+	char path[STATE_PATH_MAX], *above;
 	_cleanup_free_ char *real = NULL;
 	int r = state_audit_path(config->keeper.audit, path, err);
 
 	if (r < 0)
 		return r;
-	memcpy(copy, path, sizeof(copy));
-	real = realpath(dirname(copy), NULL);
+	/* Its directory, or what there is of the way to it. */
+	for (above = path; !real && strcmp(above, "/") != 0 && strcmp(above, ".") != 0;) {
+		above = dirname(above);
+		real = realpath(above, NULL);
+	}
 	if (!real)
-		return err_set(err, errno, "the directory of the audit log '%.200s'", path);
+		return err_set(err, errno, "the directory of the audit log");
 	r = refuse_if_within(real, config->workspace ? config->workspace : ".", err);
 	for (size_t i = 0; r == 0 && i < config->mount_count; i++)
 		if (config->mounts[i].mode == WARDER_MOUNT_RW)
@@ -89,24 +92,27 @@ static int check_audit(const struct run_config *config, struct err *err)
 
 /* ---- the host's socket ---- */
 
-static int serve_socket(struct run_gateway *gateway, const struct socket_config *config,
-			struct err *err)
+static int open_socket(struct run_gateway *gateway, const struct socket_config *config,
+		       struct err *err)
 {
-	_cleanup_close_ int fd = -1;
 	int r;
 
-	if (!config->path) {
-		if (config->mode || config->owner)
-			return err_say(err, EINVAL,
-				       "--llm-socket-mode and --llm-socket-owner "
-				       "belong to --llm-socket");
+	if (!config->path || gateway->socket_fd >= 0)
 		return 0;
-	}
-	r = listen_unix(config, &fd, err);
-	if (r < 0)
-		return r;
-	gateway->socket_path = config->path;
-	r = pass_send(gateway->gateway.control_fd, "L", 1, fd);
+	r = listen_unix(config, &gateway->socket_fd, err);
+	if (r == 0)
+		gateway->socket_path = config->path;
+	return r;
+}
+
+/* It is the gate's alone from here on. */
+static int hand_over_socket(struct run_gateway *gateway, struct err *err)
+{
+	int r = 0;
+
+	if (gateway->socket_fd >= 0)
+		r = pass_send(gateway->gateway.control_fd, "L", 1, gateway->socket_fd);
+	close_fd(&gateway->socket_fd);
 	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
 }
 
@@ -121,7 +127,10 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 		r = runid_new(gateway->run_id);
 	if (r < 0)
 		return err_set(err, -r, "get random bytes");
+	/* What can be wrong with the request comes first, while nothing has been started. */
 	r = config->config ? 0 : check_audit(config, err);
+	if (r == 0)
+		r = open_socket(gateway, &config->llm_socket, err);
 	if (r == 0)
 		r = start(gateway, config, err);
 	if (r == 0 && config->config) {
@@ -129,8 +138,10 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 		gateway_wipe_sources(&config->keeper);
 		if (r == 0)
 			r = check_audit(config, err);
+		if (r == 0)
+			r = open_socket(gateway, &config->llm_socket, err);
 	}
-	return r < 0 ? r : serve_socket(gateway, &config->llm_socket, err);
+	return r < 0 ? r : hand_over_socket(gateway, err);
 }
 
 void run_gateway_apply(const struct run_gateway *gateway, struct run_config *config,
@@ -145,6 +156,7 @@ void run_gateway_apply(const struct run_gateway *gateway, struct run_config *con
 
 void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_summary)
 {
+	close_fd(&gateway->socket_fd);
 	gateway_stop(&gateway->gateway, ret_summary);
 	if (gateway->socket_path)
 		unlink(gateway->socket_path);

@@ -12,12 +12,13 @@ struct run_gateway {
 	struct gateway gateway;
 	char run_id[RUNID_MAX + 1]; /* minted here: the keeper must know it, too */
 	char *words;                /* of a configuration file, which the settings point into */
-	const char *socket_path;    /* on the host, to be removed; or NULL */
+	int socket_fd;              /* a listener on the host, until the gate has it */
+	const char *socket_path;    /* ... to be removed; or NULL */
 };
 
 #define RUN_GATEWAY_INIT                                                                           \
 	{                                                                                          \
-		.gateway = GATEWAY_INIT                                                            \
+		.gateway = GATEWAY_INIT, .socket_fd = -1                                           \
 	}
 
 /*

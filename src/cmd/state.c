@@ -23,7 +23,7 @@ static int make_parents(char *path)
 int state_audit_path(const char *given, char *ret_path, struct err *err)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	int len, r;
+	int len;
 
 	if (given) {
 		len = snprintf(ret_path, STATE_PATH_MAX, "%s", given);
@@ -39,9 +39,15 @@ int state_audit_path(const char *given, char *ret_path, struct err *err)
 			       "no place for the audit log: HOME is not set; say --audit FILE");
 	if (len >= STATE_PATH_MAX)
 		return err_set(err, ENAMETOOLONG, "the audit log");
-	r = make_parents(ret_path);
+	return 0;
+}
+
+int state_make_parents(const char *given, char *path, struct err *err)
+{
+	int r = given ? 0 : make_parents(path);
+
 	if (r < 0) {
-		err_set(err, -r, "make the directory of the audit log '%.200s'", ret_path);
+		err_set(err, -r, "make the directory of the audit log '%.200s'", path);
 		err_hint(err, "say --audit FILE for another place");
 	}
 	return r;

@@ -7,10 +7,10 @@
 
 #define STATE_PATH_MAX 4096
 
-/*
- * `given`, or the default below XDG_STATE_HOME or HOME, whose directories are made when
- * they are missing. `ret_path` has STATE_PATH_MAX bytes.
- */
+/* `given`, or the default below XDG_STATE_HOME or HOME. `ret_path` has STATE_PATH_MAX bytes. */
 int state_audit_path(const char *given, char *ret_path, struct err *err) must_check;
+
+/* Makes the directories on the way to the default place; one that was given must have them. */
+int state_make_parents(const char *given, char *path, struct err *err) must_check;
 
 #endif

@@ -60,12 +60,10 @@ static int open_upstream(struct keeper *keeper, size_t index, struct err *err)
 		if (r == 0)
 			upstream->pattern = scrub_pattern_new(upstream->key);
 	}
-	if (r == 0 && !keeper->tls && url->is_tls)
-		r = tls_client_new(keeper->config->upstream_ca, &keeper->tls, err);
 	return r;
 }
 
-static int open_audit(struct keeper *keeper, const char *path, struct err *err)
+int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err)
 {
 	enum audit_durability durability = strcmp(keeper->config->durability, "fsync") == 0
 						   ? AUDIT_FSYNC
@@ -89,8 +87,17 @@ static int open_audit(struct keeper *keeper, const char *path, struct err *err)
 	return r < 0 ? err_set(err, -r, "write to the audit log '%.200s'", path) : 0;
 }
 
-int keeper_open(struct keeper *keeper, const struct keeper_config *config, const char *audit_path,
-		struct err *err)
+/* A wrong file is found at once, whether it is needed or not. */
+static bool needs_tls(const struct keeper_config *config)
+{
+	bool is_needed = config->upstream_ca != NULL;
+
+	for (size_t i = 0; i < config->llm_count; i++)
+		is_needed = is_needed || config->llms[i].url.is_tls;
+	return is_needed;
+}
+
+int keeper_open(struct keeper *keeper, const struct keeper_config *config, struct err *err)
 {
 	int r = loop_init(&keeper->loop);
 
@@ -99,12 +106,12 @@ int keeper_open(struct keeper *keeper, const struct keeper_config *config, const
 	if (r < 0)
 		return err_set(err, -r, "create an event loop");
 	keeper->net = net_new(&keeper->loop);
+	if (needs_tls(config))
+		r = tls_client_new(config->upstream_ca, &keeper->tls, err);
 	for (size_t i = 0; r == 0 && i < config->llm_count; i++)
 		r = open_upstream(keeper, i, err);
 	if (r == 0 && config->token_secret)
 		r = secret_open(config->token_secret, &keeper->token_secret, err);
-	if (r == 0)
-		r = open_audit(keeper, audit_path, err);
 	secret_forget_sources();
 	return r;
 }

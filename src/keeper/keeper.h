@@ -58,9 +58,13 @@ struct keeper {
 	char input[KEEPER_INPUT_SIZE];
 };
 
-/* Opens what the configuration names: secrets, certificates, the audit log. */
-int keeper_open(struct keeper *keeper, const struct keeper_config *config, const char *audit_path,
+/* Opens what the configuration names: certificates and secrets. keeper_close is owed in any case.
+ */
+int keeper_open(struct keeper *keeper, const struct keeper_config *config,
 		struct err *err) must_check;
+
+/* Opens the audit log, and records in it that the run begins. */
+int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err) must_check;
 void keeper_close(struct keeper *keeper);
 
 /* Serves one link until it ends; 0 or -errno. The descriptor must not block, and is closed. */

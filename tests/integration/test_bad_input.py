@@ -7,14 +7,14 @@ import pytest
 import harness
 from checks import LEAVE_MARKER, assert_one_line, assert_refused
 
-SETTINGS = harness.TOP / "src" / "config" / "settings.def"
-ROW = re.compile(r'^SETTING\("([a-z-]+)", (?:0|\'(.)\'), ([A-Z_]+), \w+, (\w+), (\w+), '
+TABLES = [harness.TOP / "src" / "config" / name for name in ("settings.def", "keeper.def")]
+ROW = re.compile(r'^SETTING\("([a-z-]+)", (?:0|\'(.)\'), ([A-Z_]+), [\w.]+, (\w+), (\w+), '
                  r'(?:NULL|"([^"]*)"),$', re.M)
 
 
 def read_settings():
     """The rows of the table: name, letter, kind, low, high, argument."""
-    text = SETTINGS.read_text()
+    text = "".join(table.read_text() for table in TABLES)
     rows = ROW.findall(text)
     assert len(rows) == len(re.findall(r"^SETTING\(", text, re.M)), "a row is not understood"
     return rows
@@ -40,6 +40,14 @@ WRONG = {
                  "99999999999999999999999999s", "inf"],
     "MILLI": ["", "x", "-1", "+1", " 1", "1 ", "1,5", "1.2345", "1.", ".5", "1K", "50%", "nan",
               "inf", "99999999999999999999", "18446744073709552"],
+    "LLM": ["", "x", "host", "ftp://x", "http://", "http:///x", "http://a b", "http://a:0",
+            "http://a:65536", "http://a:x", "http://u:p@a", "http://a/?q", "http://a/#f",
+            "http://[::1", "http://a\u00e9", "=http://a", "/=http://a", "https:/a"],
+    "LLM_KEY": ["", "do-not-echo", "env:", "file:", "exec:", "ENV:X"],
+    "LLM_PROVIDER": ["", "gpt", "LiteLLM", "openai "],
+    "CONNECT_TO": ["", "x", "a:1", "a:1=b", "a=b:1", "a:1=", "=b:1", "a:0=b:1", "a:1=b:99999"],
+    "HEADER_TEXT": ["", "a\nb", "\u00e9", "x" * 257],
+    "METADATA": ["", "x", "=x", "a\nb=c", "a=\u00e9", "a=" + "x" * 5000],
 }
 
 
@@ -67,6 +75,7 @@ def test_the_table_is_understood():
     names = [row[0] for row in ROWS]
     assert {"workspace", "timeout", "json", "env", "cgroup", "help"} <= set(names)
     assert {row[2] for row in ROWS} == {*WRONG, "FLAG"}
+    assert {"llm", "llm-key", "audit", "connect-to"} <= set(names)
 
 
 @pytest.mark.parametrize("name, value", wrong_values())
@@ -157,8 +166,8 @@ def test_a_value_of_100_kib_is_refused_in_a_short_line(user_place, row):
     assert len(done.stderr) < 600
 
 
-# A result may have any name, and a variable's value may be anything.
-ECHOING = [r for r in ROWS if r[5] and r[0] != "result"]
+# A file that is made may have any name, and a variable's value may be anything.
+ECHOING = [r for r in ROWS if r[5] and r[0] not in ("result", "audit", "llm-socket")]
 
 
 @pytest.mark.parametrize("row", ECHOING, ids=lambda r: r[0])

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import shutil
 import time
 
 import pytest
@@ -88,7 +89,7 @@ def test_a_token_of_another_run_is_refused(warder):
     ((), "usage"),
     (("mint",), "needs --secret"),
     (("mint", "--secret", "env:PROXY_SHARED_SECRET"), "needs --run-id"),
-    (("mint", "--secret", SECRET, "--run-id", "r"), "env:NAME or file:PATH"),
+    (("mint", "--secret", SECRET, "--run-id", "r"), "env:NAME, file:PATH or exec:COMMAND"),
     (("mint", "--secret", "env:NOT_SET", "--run-id", "r"), "not set"),
     (("mint", "--secret", "file:/nonexistent", "--run-id", "r"), "No such file"),
     (("mint", "--secret", "env:PROXY_SHARED_SECRET", "--run-id", "a|b"), "not an id"),
@@ -104,6 +105,7 @@ def test_wrong_uses_are_explained(warder, argv, words):
 
 
 def test_without_the_second_program_the_remedy_is_named(user_place):
-    done = user_place.warder("token", "mint")
+    alone = shutil.copy(user_place.binary, user_place.top / "warder")
+    done = user_place.host([alone, "token", "mint"])
     assert done.returncode == 125
     assert done.stderr.startswith("warder: run ") and "install it again" in done.stderr
