@@ -238,7 +238,7 @@ static struct lookup *add_lookup(struct resolver *resolver, const char *name, ui
 	lookup->resolver = resolver;
 	lookup->delay.on_due = on_delay_due;
 	lookup->expires_ms = now_ms + RESOLVE_KEEP_MS;
-	strcpy(lookup->name, name); /* is_name has looked at its length */
+	memcpy(lookup->name, name, strlen(name) + 1); /* is_name has looked at its length */
 	for (int i = 0; i < FAMILY_COUNT; i++)
 		lookup->parts[i] = (struct part){ .lookup = lookup, .family = (enum family)i };
 	lookup->next = resolver->lookups;
