@@ -142,21 +142,35 @@ static inline void dns_on_tcp(struct loop_source *source, unsigned int ready, ui
 	close_fd(&fd);
 }
 
+/* Both on one port; false if the one that was free for TCP is not for UDP. */
+static inline bool dns_bind(int *ret_udp, int *ret_tcp, struct sockaddr_in *ret_address)
+{
+	socklen_t len = sizeof(*ret_address);
+
+	*ret_address = (struct sockaddr_in){ .sin_family = AF_INET,
+					     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	*ret_udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	*ret_tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(*ret_tcp, (struct sockaddr *)ret_address, len) == 0 &&
+	    getsockname(*ret_tcp, (struct sockaddr *)ret_address, &len) == 0 &&
+	    bind(*ret_udp, (struct sockaddr *)ret_address, len) == 0)
+		return true;
+	close_fd(ret_udp);
+	close_fd(ret_tcp);
+	return false;
+}
+
 static inline void dns_server_open(struct dns_server *server, struct loop *loop,
 				   const struct dns_row *rows)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(address);
-	int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in address;
+	int udp, tcp, tries = 20;
 
 	*server = (struct dns_server){ .udp.on_ready = dns_on_udp,
 				       .tcp.on_ready = dns_on_tcp,
 				       .rows = rows };
-	assert_int_equal(bind(udp, (struct sockaddr *)&address, len), 0);
-	assert_int_equal(getsockname(udp, (struct sockaddr *)&address, &len), 0);
-	assert_int_equal(bind(tcp, (struct sockaddr *)&address, len), 0);
+	while (!dns_bind(&udp, &tcp, &address))
+		assert_true(tries-- > 0);
 	assert_int_equal(listen(tcp, 5), 0);
 	snprintf(server->address, sizeof(server->address), "127.0.0.1:%u", ntohs(address.sin_port));
 	assert_int_equal(loop_add(loop, &server->udp, udp, LOOP_READ), 0);
