@@ -440,16 +440,49 @@ static void an_attempt_can_be_cancelled_at_any_time(void **state)
 	close_target(&target);
 }
 
-/* Between the end of an attempt and its report there is a descriptor that nobody has yet. */
-static void a_winner_that_is_cancelled_is_closed(void **state)
+static void a_failure_that_is_not_reported_yet_can_be_cancelled(void **state)
 {
 	struct dialler dialler;
 	struct connect *connect = start(&dialler, "missing name", 80, PATIENCE_MS);
 
 	(void)state;
-	connect_cancel(connect); /* over already, but not reported */
+	connect_cancel(connect);
 	assert_int_equal(loop_turn(&loop, 10), 0);
 	assert_int_equal(dialler.calls, 0);
+}
+
+static struct connect *rivals[2];
+static int rival_calls;
+
+static void on_done_cancel_the_rival(void *owner, int fd, const struct err *err, uint64_t now_ms)
+{
+	size_t self = owner == &rivals[1];
+
+	(void)now_ms;
+	assert_null(err);
+	rival_calls++;
+	close_fd(&fd);
+	connect_cancel(rivals[1 - self]);
+}
+
+/*
+ * Two are connected in one turn; the first to be told cancels the other, whose descriptor nobody
+ * has yet. It is counted when the test is torn down.
+ */
+static void a_winner_that_is_not_reported_yet_is_closed(void **state)
+{
+	struct target target = open_target(1, 1);
+
+	(void)state;
+	rival_calls = 0;
+	for (size_t i = 0; i < 2; i++)
+		rivals[i] = connect_start(net, "127.0.0.1", target.port, PATIENCE_MS,
+					  clock_now_ms(), on_done_cancel_the_rival, &rivals[i]);
+	usleep(20000); /* both are connected by now */
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(loop_turn(&loop, 5), 0);
+	assert_int_equal(rival_calls, 1);
+	close_target(&target);
 }
 
 static void on_done_dial_again(void *owner, int fd, const struct err *err, uint64_t now_ms)
@@ -486,5 +519,6 @@ int main(void)
 		  C(names_fail_in_their_own_words), C(a_name_too_long_is_no_name),
 		  C(what_may_still_come_is_waited_for), C(no_descriptors_is_an_error),
 		  C(an_attempt_can_be_cancelled_at_any_time),
-		  C(a_winner_that_is_cancelled_is_closed), C(done_may_dial_again));
+		  C(a_failure_that_is_not_reported_yet_can_be_cancelled),
+		  C(a_winner_that_is_not_reported_yet_is_closed), C(done_may_dial_again));
 }
