@@ -11,6 +11,7 @@
 #include "audit/record.h"
 #include "audit/verify.h"
 #include "cmd/cmd.h"
+#include "cmd/verb.h"
 #include "config/options.h"
 #include "warder.h"
 
@@ -214,28 +215,13 @@ static int run_verb(int argc, char **argv, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		if (strcmp(verbs[i].name, argv[0]) == 0)
 			r = verbs[i].run(file, argv[rest], &config, err);
-	if (r == 0 && fflush(stdout) < 0)
-		r = err_set(err, errno, "write to standard output");
 	return r;
 }
 
 int cmd_audit(int argc, char **argv)
 {
-	struct err err = { 0 };
-	bool is_known = false;
-	int r;
+	static const char *const names[] = { "show", "follow", "verify", NULL };
+	static const struct verb_command command = { "audit", names, print_help, run_verb };
 
-	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-		print_help();
-		return argc < 2 ? WARDER_EXIT_FAILED : 0;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		is_known = is_known || strcmp(verbs[i].name, argv[1]) == 0;
-	r = is_known ? run_verb(argc - 1, argv + 1, &err)
-		     : err_say(&err, EINVAL, "audit: '%.60s' is not show, follow or verify",
-			       argv[1]);
-	if (r == 0)
-		return 0;
-	fprintf(stderr, "warder: %s\n", err.text);
-	return r == -EACCES ? 1 : WARDER_EXIT_FAILED;
+	return verb_main(&command, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
+#include "cmd/verb.h"
 #include "config/options.h"
 #include "keeper/token.h"
 #include "sys/fd.h"
@@ -148,27 +149,13 @@ static int run_verb(int argc, char **argv, struct err *err)
 		if (strcmp(verbs[i].name, argv[0]) == 0)
 			r = verbs[i].run(&config, secret, argv + rest, err);
 	secret_free(secret);
-	if (r == 0 && fflush(stdout) < 0)
-		r = err_set(err, errno, "write to standard output");
 	return r;
 }
 
 int cmd_token(int argc, char **argv)
 {
-	struct err err = { 0 };
-	bool is_known = false;
-	int r;
+	static const char *const names[] = { "mint", "verify", NULL };
+	static const struct verb_command command = { "token", names, print_help, run_verb };
 
-	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-		print_help();
-		return argc < 2 ? WARDER_EXIT_FAILED : 0;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-		is_known = is_known || strcmp(verbs[i].name, argv[1]) == 0;
-	r = is_known ? run_verb(argc - 1, argv + 1, &err)
-		     : err_say(&err, EINVAL, "token: '%.60s' is not mint or verify", argv[1]);
-	if (r == 0)
-		return 0;
-	fprintf(stderr, "warder: %s\n", err.text);
-	return r == -EACCES ? 1 : WARDER_EXIT_FAILED;
+	return verb_main(&command, argc, argv);
 }

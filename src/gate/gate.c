@@ -13,11 +13,6 @@
 
 #define ACCEPTS_PER_TURN 64
 
-static struct gate *gate_of(struct loop_source *source, size_t offset)
-{
-	return (struct gate *)(void *)((char *)source - offset);
-}
-
 /* ---- writing, once per turn ---- */
 
 static void set_paused(struct gate *gate, bool is_paused)
@@ -37,39 +32,18 @@ static void set_paused(struct gate *gate, bool is_paused)
 
 static void flush_link(struct gate *gate)
 {
-	size_t left;
+	bool is_behind = false;
 
-	while (gate->out_start < gate->out.len) {
-		ssize_t n = send(gate->link.fd, gate->out.data + gate->out_start,
-				 gate->out.len - gate->out_start, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n < 0) {
-			loop_end(&gate->loop); /* no keeper, no service */
-			return;
-		}
-		gate->out_start += (size_t)n;
-	}
-	left = gate->out.len - gate->out_start;
-	if (left == 0 || gate->out_start > GATE_LINK_OUT_HIGH) {
-		if (left > 0)
-			memmove(gate->out.data, gate->out.data + gate->out_start, left);
-		gate->out.len = left;
-		gate->out_start = 0;
-	}
-	if (loop_change(&gate->loop, &gate->link, LOOP_READ | (left ? LOOP_WRITE : 0)) < 0 ||
-	    gate->out.len == GATE_LINK_OUT_MAX)
-		loop_end(&gate->loop);
-	set_paused(gate, left > GATE_LINK_OUT_HIGH);
+	if (link_port_flush(&gate->link, &is_behind) < 0)
+		loop_end(&gate->loop); /* no keeper, no service */
+	else
+		set_paused(gate, is_behind);
 }
 
 /* Writing to an agent may let its next request in, and that may be answered at once. */
 static void on_turn_end(struct loop *loop, uint64_t now_ms)
 {
-	struct gate *gate = (struct gate *)(void *)((char *)loop - offsetof(struct gate, loop));
+	struct gate *gate = OWNER_OF(loop, struct gate, loop);
 
 	while (gate->dirty) {
 		struct session *session = gate->dirty;
@@ -121,21 +95,24 @@ static int on_hello(struct gate *gate, struct bytes payload)
 	return 0;
 }
 
-static int on_message(struct gate *gate, enum link_event event, struct bytes payload)
+static int on_message(struct link_port *port, enum link_event event, struct bytes payload,
+		      uint64_t now_ms)
 {
+	struct gate *gate = OWNER_OF(port, struct gate, link);
 	struct session *session;
 	uint32_t credit;
 
-	if (event == LINK_MESSAGE && gate->reader.type == LINK_HELLO)
+	(void)now_ms;
+	if (event == LINK_MESSAGE && port->reader.type == LINK_HELLO)
 		return on_hello(gate, payload);
-	session = find_session(gate, gate->reader.exchange);
+	session = find_session(gate, port->reader.exchange);
 	if (!session)
 		return 0; /* ended on our side while this was under way */
 	if (event == LINK_PIECE) {
 		session_on_data(session, payload);
 		return 0;
 	}
-	switch (gate->reader.type) {
+	switch (port->reader.type) {
 	case LINK_REPLY:
 		session_on_reply(session, payload);
 		return 0;
@@ -153,39 +130,6 @@ static int on_message(struct gate *gate, enum link_event event, struct bytes pay
 	default:
 		return -EPROTO;
 	}
-}
-
-/* Everything in one read; any fault ends the link, and with it the gate. */
-static int read_link(struct gate *gate)
-{
-	static char data[GATE_INPUT_SIZE]; /* a session may need gate->input meanwhile */
-	ssize_t n = recv(gate->link.fd, data, sizeof(data), 0);
-	struct bytes input, payload;
-	enum link_event event;
-	int r = 0;
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n <= 0)
-		return n < 0 ? -errno : -EPIPE;
-	input = (struct bytes){ data, (size_t)n };
-	do {
-		event = link_read(&gate->reader, &input, &payload);
-		if (event == LINK_BROKEN)
-			return -EPROTO;
-		if (event != LINK_NEEDS_MORE)
-			r = on_message(gate, event, payload);
-	} while (r == 0 && event != LINK_NEEDS_MORE);
-	return r;
-}
-
-static void on_link(struct loop_source *source, unsigned int ready, uint64_t now_ms)
-{
-	struct gate *gate = gate_of(source, offsetof(struct gate, link));
-
-	(void)now_ms;
-	if ((ready & LOOP_READ) && read_link(gate) < 0)
-		loop_end(&gate->loop);
 }
 
 /* ---- listeners ---- */
@@ -250,7 +194,7 @@ static int add_listener(struct gate *gate, int fd)
 
 static void on_control(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
-	struct gate *gate = gate_of(source, offsetof(struct gate, control));
+	struct gate *gate = OWNER_OF(source, struct gate, control);
 	char tag;
 	int fd;
 	ssize_t n = pass_receive(source->fd, &tag, sizeof(tag), &fd);
@@ -282,23 +226,19 @@ int gate_run(int control_fd, int link_fd, size_t session_max)
 		die_no_memory();
 	gate->session_max = session_max < LINK_EXCHANGES_MAX ? session_max : LINK_EXCHANGES_MAX - 1;
 	gate->control = (struct loop_source){ .fd = -1, .on_ready = on_control };
-	gate->link = (struct loop_source){ .fd = -1, .on_ready = on_link };
-	buf_init(&gate->out, GATE_LINK_OUT_MAX);
-	link_reader_init(&gate->reader, LINK_SIDE_KEEPER);
 	r = loop_init(&gate->loop);
 	gate->loop.on_turn_end = on_turn_end;
 	if (r == 0)
-		r = loop_add(&gate->loop, &gate->link, link_fd, LOOP_READ);
+		r = link_port_open(&gate->link, &gate->loop, link_fd, LINK_SIDE_GATE,
+				   GATE_LINK_OUT_MAX, on_message);
 	if (r == 0)
 		r = loop_add(&gate->loop, &gate->control, control_fd, LOOP_READ);
 	if (r == 0)
 		r = loop_run(&gate->loop);
 	close_all(gate);
-	link_reader_fini(&gate->reader);
-	buf_fini(&gate->out);
+	link_port_close(&gate->link);
 	loop_fini(&gate->loop);
 	close(control_fd);
-	close(link_fd);
 	free(gate);
 	return r < 0;
 }

@@ -19,13 +19,12 @@
 
 #include "event/loop.h"
 #include "http/h1_read.h"
-#include "link/link.h"
+#include "link/port.h"
 
 #define GATE_SESSIONS      1024 /* connections at once, unless told otherwise */
 #define GATE_LISTENERS_MAX 4
 #define GATE_INPUT_SIZE    65536     /* of one read */
 #define GATE_LINK_OUT_MAX  (8 << 20) /* what may wait to be written to the keeper */
-#define GATE_LINK_OUT_HIGH (1 << 20) /* from here on, no more is read from agents */
 
 struct session;
 struct gate;
@@ -40,10 +39,7 @@ struct gate {
 	struct loop_source control; /* listeners come in here */
 	struct listener listeners[GATE_LISTENERS_MAX];
 	size_t listener_count;
-	struct loop_source link;
-	struct link_reader reader;
-	struct buf out; /* to the keeper */
-	size_t out_start;
+	struct link_port link;
 	struct session *sessions; /* all of them */
 	struct session *dirty;    /* those with something to write at the end of the turn */
 	size_t session_count, session_max;

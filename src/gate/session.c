@@ -36,7 +36,7 @@ void session_close(struct session *session)
 	if (fd < 0)
 		return; /* is being freed */
 	if (session->exchange) {
-		link_write_abort(&gate->out, session->exchange);
+		link_write_abort(&gate->link.out, session->exchange);
 		gate_end_exchange(gate, session);
 	}
 	loop_remove(&gate->loop, &session->source);
@@ -111,7 +111,7 @@ static void grant(struct session *session)
 {
 	if (!session->exchange || session->owed < LINK_CREDIT_FIRST / 4)
 		return;
-	link_write_credit(&session->gate->out, session->exchange, session->owed);
+	link_write_credit(&session->gate->link.out, session->exchange, session->owed);
 	session->owed = 0;
 }
 
@@ -157,7 +157,7 @@ static void end_connection(struct session *session, uint64_t now_ms)
 static void on_linger_over(struct loop_timer *timer, uint64_t now_ms)
 {
 	(void)now_ms;
-	session_close((struct session *)(void *)((char *)timer - offsetof(struct session, timer)));
+	session_close(OWNER_OF(timer, struct session, timer));
 }
 
 static void throw_away(struct session *session)
@@ -227,7 +227,7 @@ static void open_exchange(struct session *session, const struct http_head *head)
 	session->owed = 0;
 	session->is_reply_begun = false;
 	session->state = SESSION_RELAY;
-	link_write_open(&gate->out, session->exchange, &open);
+	link_write_open(&gate->link.out, session->exchange, &open);
 }
 
 /* A head is there: ours to answer, or the keeper's. */
@@ -257,7 +257,7 @@ static void on_head(struct session *session, const struct http_head *head)
 static void on_body(struct session *session, struct bytes data)
 {
 	session->credit -= (uint32_t)data.len;
-	link_write_data(&session->gate->out, session->exchange, data);
+	link_write_data(&session->gate->link.out, session->exchange, data);
 }
 
 /* A trailer is read and checked, and goes no further: nothing of it was judged (RFC 9110 6.5.1). */
@@ -269,7 +269,7 @@ static void on_request_end(struct session *session)
 		h1_reader_next(&session->reader); /* it was answered here */
 		return;
 	}
-	link_write_end(&session->gate->out, session->exchange, &end);
+	link_write_end(&session->gate->link.out, session->exchange, &end);
 	session->is_request_over = true;
 }
 
@@ -305,7 +305,7 @@ static void on_broken(struct session *session)
 	bool is_begun = session->is_reply_begun;
 
 	if (session->exchange) {
-		link_write_abort(&session->gate->out, session->exchange);
+		link_write_abort(&session->gate->link.out, session->exchange);
 		gate_end_exchange(session->gate, session);
 	}
 	if (is_begun)
@@ -406,8 +406,7 @@ static void read_input(struct session *session)
 
 static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
-	struct session *session = (struct session *)(void *)((char *)source -
-							     offsetof(struct session, source));
+	struct session *session = OWNER_OF(source, struct session, source);
 
 	(void)now_ms;
 	if (ready & LOOP_HANGUP) {
@@ -572,7 +571,7 @@ static void end_exchange(struct session *session)
 {
 	/* A reply that came before the request was whole: what is left of it is not read. */
 	if (!session->is_request_over) {
-		link_write_abort(&session->gate->out, session->exchange);
+		link_write_abort(&session->gate->link.out, session->exchange);
 		session->keeps_alive = false;
 	}
 	gate_end_exchange(session->gate, session);

@@ -147,10 +147,11 @@ static void answer(struct exchange *exchange, enum refusal refusal, const char *
 	reply.length = body.len;
 	reply.fields[0] = (struct http_field){ BYTES("content-type"), BYTES("application/json") };
 	reply.field_count = 1;
-	link_write_reply(&run->out, exchange->id, &reply);
+	link_write_reply(&run->link.out, exchange->id, &reply);
 	if (!exchange->is_head)
-		link_write_data(&run->out, exchange->id, (struct bytes){ body.data, body.len });
-	link_write_end(&run->out, exchange->id, &no_trailer);
+		link_write_data(&run->link.out, exchange->id,
+				(struct bytes){ body.data, body.len });
+	link_write_end(&run->link.out, exchange->id, &no_trailer);
 	buf_fini(&body);
 }
 
@@ -177,7 +178,7 @@ void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *
 {
 	/* Half a reply must not look like a whole one: the agent's connection is reset. */
 	if (exchange->is_reply_begun)
-		link_write_abort(&exchange->run->out, exchange->id);
+		link_write_abort(&exchange->run->link.out, exchange->id);
 	else
 		answer(exchange, refusal, detail);
 	add_outcome(exchange, refusal_code(refusal), now_ms);
@@ -218,8 +219,7 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 
 static void on_silence(struct loop_timer *timer, uint64_t now_ms)
 {
-	struct exchange *exchange = (struct exchange *)(void *)((char *)timer -
-								offsetof(struct exchange, timer));
+	struct exchange *exchange = OWNER_OF(timer, struct exchange, timer);
 	const struct keeper_config *config = keeper_of(exchange)->config;
 	uint64_t limit_ms = exchange->is_reply_begun ? config->idle_ms : config->first_byte_ms;
 	/* It is the agent who is slow when the upstream is not even read. */
@@ -356,7 +356,7 @@ static void on_sent(struct exchange *exchange)
 	buf_fini(&exchange->request);
 	exchange->request_start = 0;
 	if (exchange->owed >= LINK_CREDIT_FIRST / 4 && !exchange->is_request_over) {
-		link_write_credit(&exchange->run->out, exchange->id, exchange->owed);
+		link_write_credit(&exchange->run->link.out, exchange->id, exchange->owed);
 		exchange->granted += exchange->owed;
 		exchange->owed = 0;
 	}

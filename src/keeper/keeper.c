@@ -158,8 +158,7 @@ static void start_decided(struct keeper *keeper, uint64_t now_ms)
 
 static void on_turn_end(struct loop *loop, uint64_t now_ms)
 {
-	struct keeper *keeper = (struct keeper *)(void *)((char *)loop -
-							  offsetof(struct keeper, loop));
+	struct keeper *keeper = OWNER_OF(loop, struct keeper, loop);
 
 	start_decided(keeper, now_ms);
 	while (keeper->dirty) {
@@ -205,7 +204,6 @@ int keeper_serve(struct keeper *keeper, int link_fd)
 	keeper->loop.on_turn_end = NULL;
 	if (loop_turn(&keeper->loop, 0) < 0)
 		r = -EIO;
-	close(link_fd);
 	free(run);
 	return r;
 }

@@ -40,8 +40,7 @@ void origin_close(struct origin *origin)
 
 static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
-	struct origin *origin = (struct origin *)(void *)((char *)source -
-							  offsetof(struct origin, source));
+	struct origin *origin = OWNER_OF(source, struct origin, source);
 
 	/* One that waits has nothing to say: it ends, or it is out of step. */
 	if (!origin->exchange)
@@ -53,7 +52,7 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 static void on_idle_over(struct loop_timer *timer, uint64_t now_ms)
 {
 	(void)now_ms;
-	origin_close((struct origin *)(void *)((char *)timer - offsetof(struct origin, timer)));
+	origin_close(OWNER_OF(timer, struct origin, timer));
 }
 
 struct origin *origin_new(struct exchange *exchange, const struct stream *stream)

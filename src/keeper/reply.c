@@ -67,7 +67,7 @@ static void send_head(struct exchange *exchange, const struct http_head *head)
 	reply.framing = (uint8_t)head->framing;
 	reply.length = head->framing == FRAMING_LENGTH || exchange->is_head ? head->length : 0;
 	reply.field_count = copy_fields(exchange, head, reply.fields);
-	link_write_reply(&exchange->run->out, exchange->id, &reply);
+	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
 }
 
 /* False when the reply has failed. */
@@ -103,7 +103,7 @@ static void emit(void *owner, struct bytes data)
 	while (data.len > 0) {
 		size_t len = data.len < LINK_DATA_MAX ? data.len : LINK_DATA_MAX;
 
-		link_write_data(&exchange->run->out, exchange->id, bytes_take(&data, len));
+		link_write_data(&exchange->run->link.out, exchange->id, bytes_take(&data, len));
 	}
 }
 
@@ -123,7 +123,7 @@ static void on_reply_end(struct exchange *exchange, const struct http_head *trai
 
 	scrub_finish(&exchange->scrub, exchange->upstream->pattern, emit, exchange);
 	end.field_count = trailer ? copy_fields(exchange, trailer, end.fields) : 0;
-	link_write_end(&exchange->run->out, exchange->id, &end);
+	link_write_end(&exchange->run->link.out, exchange->id, &end);
 	exchange_finish(exchange, now_ms);
 }
 

@@ -303,7 +303,7 @@ static void say_continue(struct exchange *exchange)
 
 	reply.status = 100;
 	reply.reason = BYTES("Continue");
-	link_write_reply(&exchange->run->out, exchange->id, &reply);
+	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
 }
 
 /* Judges what can be judged by the head, and sets the course of the rest. */

@@ -9,17 +9,13 @@
 
 #include "base/runid.h"
 #include "keeper/keeper.h"
-#include "link/link.h"
+#include "link/port.h"
 
-#define RUN_OUT_MAX  (32 << 20) /* what may wait to be written to the gate */
-#define RUN_OUT_HIGH (1 << 20)  /* from here on, no more is read from origins */
+#define RUN_OUT_MAX (32 << 20) /* what may wait to be written to the gate */
 
 struct run {
-	struct loop_source link;
+	struct link_port link;
 	struct keeper *keeper;
-	struct link_reader reader;
-	struct buf out;
-	size_t out_start;
 	bool is_stalled; /* the gate does not keep up: origins wait */
 	char run_id[RUNID_MAX + 1];
 	uint32_t attempt;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* One end of the link on an event loop: messages in, bytes out, once per turn. */
+#ifndef LINK_PORT_H
+#define LINK_PORT_H
+
+#include "event/loop.h"
+#include "link/link.h"
+
+#define LINK_PORT_HIGH (1 << 20) /* from here on, the other side does not keep up */
+
+struct link_port;
+
+/*
+ * For every message, and every piece of DATA: port->reader has its type and exchange. What
+ * is not 0 ends the link.
+ */
+typedef int link_port_message(struct link_port *port, enum link_event event, struct bytes payload,
+			      uint64_t now_ms);
+
+struct link_port {
+	struct loop_source source;
+	struct loop *loop;
+	struct link_reader reader;
+	struct buf out; /* messages are added here */
+	size_t out_start;
+	link_port_message *on_message;
+};
+
+/* Takes the descriptor, which must not block, as the end of `side`. 0 or -errno. */
+int link_port_open(struct link_port *port, struct loop *loop, int fd, enum link_side side,
+		   size_t out_max, link_port_message *on_message) must_check;
+
+/* The descriptor is closed, too. */
+void link_port_close(struct link_port *port);
+
+/*
+ * Writes what the other side takes; *ret_is_behind tells whether much is left. 0, or -errno
+ * when the link is over.
+ */
+int link_port_flush(struct link_port *port, bool *ret_is_behind) must_check;
+
+#endif
