@@ -158,6 +158,8 @@ static int flush_locked(struct audit_log *log)
 
 	if (fstat(log->fd, &st) < 0)
 		return -errno;
+	if (st.st_nlink == 0)
+		return -ESTALE; /* removed: what is written now nobody could read */
 	size = (uint64_t)st.st_size;
 	r = catch_up(log, size);
 	if (r < 0)

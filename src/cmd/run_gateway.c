@@ -67,20 +67,28 @@ static int refuse_if_within(const char *path, const char *top, struct err *err)
 		       real);
 }
 
+/* What there is of the way to the log, without links: itself, or the nearest directory. */
+static char *find_real(char *path)
+{
+	char *real = realpath(path, NULL);
+
+	while (!real && strcmp(path, "/") != 0 && strcmp(path, ".") != 0) {
+		path = dirname(path);
+		real = realpath(path, NULL);
+	}
+	return real;
+}
+
 /* INV-AUDIT-FIRST is worth nothing where the agent can change what was written. */
 static int check_audit(const struct run_config *config, struct err *err)
 {
-	char path[STATE_PATH_MAX], *above;
+	char path[STATE_PATH_MAX];
 	_cleanup_free_ char *real = NULL;
 	int r = state_audit_path(config->keeper.audit, path, err);
 
 	if (r < 0)
 		return r;
-	/* Its directory, or what there is of the way to it. */
-	for (above = path; !real && strcmp(above, "/") != 0 && strcmp(above, ".") != 0;) {
-		above = dirname(above);
-		real = realpath(above, NULL);
-	}
+	real = find_real(path);
 	if (!real)
 		return err_set(err, errno, "the directory of the audit log");
 	r = refuse_if_within(real, config->workspace ? config->workspace : ".", err);

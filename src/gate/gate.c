@@ -211,8 +211,9 @@ static void on_control(struct loop_source *source, unsigned int ready, uint64_t 
 
 static void close_all(struct gate *gate)
 {
+	/* Half a reply must not look like a whole one. */
 	while (gate->sessions)
-		session_close(gate->sessions);
+		session_reset(gate->sessions);
 	for (size_t i = 0; i < gate->listener_count; i++)
 		close(gate->listeners[i].source.fd);
 }

@@ -50,13 +50,18 @@ void session_close(struct session *session)
 	loop_defer(&gate->loop, &session->deferred);
 }
 
-/* Ends the connection so that the agent sees an error, whatever it has read so far. */
-static void reset(struct session *session)
+/* Whether the end of the connection, also by our own end, is an error at the agent. */
+static void set_abrupt(struct session *session, bool is_abrupt)
 {
-	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+	struct linger at_once = { .l_onoff = is_abrupt, .l_linger = 0 };
 
+	setsockopt(session->source.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+void session_reset(struct session *session)
+{
 	if (is_open(session))
-		setsockopt(session->source.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		set_abrupt(session, true);
 	session_close(session);
 }
 
@@ -309,7 +314,7 @@ static void on_broken(struct session *session)
 		gate_end_exchange(session->gate, session);
 	}
 	if (is_begun)
-		reset(session);
+		session_reset(session);
 	else
 		refuse_fault(session);
 }
@@ -496,6 +501,10 @@ static enum http_framing choose_framing(struct session *session, const struct li
 	session->is_reply_chunked = framing == FRAMING_CHUNKED;
 	session->has_reply_length = framing == FRAMING_LENGTH;
 	session->reply_left = reply->length;
+	/* Its end is the end of the connection: until it is there, none but an abrupt one may come.
+	 */
+	if (framing == FRAMING_CLOSE)
+		set_abrupt(session, true);
 	return framing;
 }
 
@@ -520,7 +529,7 @@ void session_on_reply(struct session *session, struct bytes payload)
 	static struct link_reply reply; /* large, and needed only in here */
 
 	if (link_parse_reply(payload, &reply) < 0 || session->is_reply_begun) {
-		reset(session);
+		session_reset(session);
 		return;
 	}
 	make_room(session);
@@ -551,7 +560,7 @@ void session_on_data(struct session *session, struct bytes data)
 	char chunk[H1_CHUNK_HEAD_MAX];
 
 	if (!may_take(session, data.len)) {
-		reset(session);
+		session_reset(session);
 		return;
 	}
 	make_room(session);
@@ -591,7 +600,7 @@ void session_on_end(struct session *session, struct bytes payload)
 
 	if (link_parse_end(payload, &end) < 0 || !session->is_reply_begun ||
 	    (session->has_reply_length && session->reply_left > 0)) {
-		reset(session);
+		session_reset(session);
 		return;
 	}
 	if (session->is_reply_chunked) {
@@ -600,6 +609,7 @@ void session_on_end(struct session *session, struct bytes payload)
 			h1_write_field(&session->out, end.fields[i].name, end.fields[i].value);
 		buf_add_text(&session->out, "\r\n");
 	}
+	set_abrupt(session, false);
 	end_exchange(session);
 }
 
@@ -612,5 +622,5 @@ void session_on_credit(struct session *session, uint32_t credit)
 void session_on_abort(struct session *session)
 {
 	gate_end_exchange(session->gate, session);
-	reset(session);
+	session_reset(session);
 }

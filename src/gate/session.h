@@ -66,6 +66,9 @@ void session_open(struct gate *gate, int fd);
 /* Ends it at once; an exchange under way is aborted. */
 void session_close(struct session *session);
 
+/* The same, so that the agent sees an error, whatever it has read so far. */
+void session_reset(struct session *session);
+
 /* Messages of the keeper about its exchange. */
 void session_on_reply(struct session *session, struct bytes payload);
 void session_on_data(struct session *session, struct bytes data);

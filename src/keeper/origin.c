@@ -112,11 +112,20 @@ void origin_give_back(struct origin *origin, uint64_t now_ms)
 void origin_set_interest(struct origin *origin, bool wants_read, bool wants_write)
 {
 	unsigned int interest = 0;
+	int r = 0;
 
 	if (wants_read)
 		interest |= origin->read_waits ? origin->read_waits : LOOP_READ;
 	if (wants_write)
 		interest |= origin->write_waits ? origin->write_waits : LOOP_WRITE;
-	if (loop_change(&origin->keeper->loop, &origin->source, interest) < 0)
-		abort(); /* of a descriptor that is watched already */
+	/* One that is waited for in no way is not watched: its end would be told turn after turn.
+	 */
+	if (interest == 0)
+		loop_remove(&origin->keeper->loop, &origin->source);
+	else if (origin->source.fd < 0)
+		r = loop_add(&origin->keeper->loop, &origin->source, origin->stream.fd, interest);
+	else
+		r = loop_change(&origin->keeper->loop, &origin->source, interest);
+	if (r < 0)
+		die_no_memory(); /* nothing else can be wrong with it */
 }
