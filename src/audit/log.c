@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -135,12 +134,14 @@ static void add_line(struct audit_log *log, struct bytes draft, const char *time
 {
 	struct buf *lines = &log->lines;
 	size_t start = lines->len;
-	char head[256];
 
-	snprintf(head, sizeof(head),
-		 "{\"seq\":%" PRIu64 ",\"time\":\"%s\",\"prev\":\"%s\",\"event\":", seq, time,
-		 hash);
-	buf_add_text(lines, head);
+	buf_add_text(lines, "{\"seq\":");
+	buf_add_number(lines, seq);
+	buf_add_text(lines, ",\"time\":\"");
+	buf_add_text(lines, time);
+	buf_add_text(lines, "\",\"prev\":\"");
+	buf_add(lines, hash, AUDIT_HASH_LEN);
+	buf_add_text(lines, "\",\"event\":");
 	buf_add(lines, draft.data, draft.len);
 	audit_record_hash((struct bytes){ lines->data + start, lines->len - start }, hash);
 	buf_add_text(lines, ",\"hash\":\"");

@@ -35,7 +35,7 @@ static void reserve(struct buf *buf, size_t want)
 	buf->size = size;
 }
 
-size_t buf_add(struct buf *buf, const char *bytes, size_t len)
+size_t buf_add_slowly(struct buf *buf, const char *bytes, size_t len)
 {
 	if (len > buf->max - buf->len)
 		len = buf->max - buf->len;
@@ -47,9 +47,16 @@ size_t buf_add(struct buf *buf, const char *bytes, size_t len)
 	return len;
 }
 
-void buf_add_text(struct buf *buf, const char *text)
+void buf_add_number(struct buf *buf, uint64_t number)
 {
-	buf_add(buf, text, strlen(text));
+	char text[20];
+	size_t start = sizeof(text);
+
+	do {
+		text[--start] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number > 0);
+	buf_add(buf, text + start, sizeof(text) - start);
 }
 
 char *buf_take(struct buf *buf, size_t *ret_len)

@@ -2,7 +2,6 @@
 /* A JSON writer over a buffer. */
 #include "base/json.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -61,7 +60,7 @@ static void add_quoted(struct buf *out, const char *s, size_t len)
 {
 	size_t i = 0;
 
-	buf_add_text(out, "\"");
+	buf_add(out, "\"", 1);
 	while (i < len) {
 		size_t start = i;
 
@@ -71,16 +70,16 @@ static void add_quoted(struct buf *out, const char *s, size_t len)
 		if (i < len)
 			i += add_special(out, s + i, len - i);
 	}
-	buf_add_text(out, "\"");
+	buf_add(out, "\"", 1);
 }
 
 static void begin_value(struct json *json, const char *key)
 {
 	if (json->needs_comma)
-		buf_add_text(json->out, ",");
+		buf_add(json->out, ",", 1);
 	if (key) {
 		add_quoted(json->out, key, strlen(key));
-		buf_add_text(json->out, ":");
+		buf_add(json->out, ":", 1);
 	}
 	json->needs_comma = true;
 }
@@ -111,11 +110,10 @@ void json_text(struct json *json, const char *key, const char *text)
 
 void json_number(struct json *json, const char *key, int64_t value)
 {
-	char text[24];
-
 	begin_value(json, key);
-	snprintf(text, sizeof(text), "%" PRId64, value);
-	buf_add_text(json->out, text);
+	if (value < 0)
+		buf_add_text(json->out, "-");
+	buf_add_number(json->out, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

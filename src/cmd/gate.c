@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "gate/confine.h"
 #include "gate/gate.h"
+#include "sys/heap.h"
 #include "sys/rlimit.h"
 #include "warder.h"
 
@@ -38,6 +39,7 @@ int cmd_gate(int argc, char **argv)
 		fprintf(stderr, "warder-gateway: the gate is started by warder, not by hand\n");
 		return WARDER_EXIT_FAILED;
 	}
+	heap_settle();
 	rlimit_raise(RLIMIT_NOFILE, connections + OTHER_FDS);
 	if (confine(&err) < 0) {
 		fprintf(stderr, "warder: %s\n", err.text);

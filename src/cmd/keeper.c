@@ -19,6 +19,7 @@
 #include "cmd/status.h"
 #include "config/file.h"
 #include "keeper/keeper.h"
+#include "sys/heap.h"
 #include "sys/rlimit.h"
 #include "warder.h"
 
@@ -114,6 +115,7 @@ int cmd_keeper(int argc, char **argv)
 	}
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* nobody reads its memory but root */
 	signal(SIGPIPE, SIG_IGN);
+	heap_settle();
 	keeper_config_init(&config);
 	r = configure(argc, argv, &file, &config, &err);
 	if (r == 0)

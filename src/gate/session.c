@@ -609,7 +609,8 @@ void session_on_end(struct session *session, struct bytes payload)
 			h1_write_field(&session->out, end.fields[i].name, end.fields[i].value);
 		buf_add_text(&session->out, "\r\n");
 	}
-	set_abrupt(session, false);
+	if (session->has_reply_body && !session->is_reply_chunked && !session->has_reply_length)
+		set_abrupt(session, false); /* it ends with the connection, and here is its end */
 	end_exchange(session);
 }
 

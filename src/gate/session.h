@@ -16,7 +16,7 @@
 
 #include "gate/gate.h"
 
-#define SESSION_IN_MAX  16384
+#define SESSION_IN_MAX  GATE_INPUT_SIZE
 #define SESSION_OUT_MAX (HTTP_HEAD_MAX + 2 * LINK_CREDIT_FIRST)
 
 /* How long, and for how many bytes, an agent is listened to after the last reply. */

@@ -9,16 +9,19 @@ static bool is_alnum(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-bool charset_is_control(char c)
-{
-	return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7f;
-}
+/* Every tchar of RFC 9110 5.6.2. */
+static const bool is_tchar[256] = {
+	['!'] = true,         ['#'] = true,         ['$'] = true, ['%'] = true,
+	['&'] = true,         ['\''] = true,        ['*'] = true, ['+'] = true,
+	['-'] = true,         ['.'] = true,         ['^'] = true, ['_'] = true,
+	['`'] = true,         ['|'] = true,         ['~'] = true, ['0' ... '9'] = true,
+	['A' ... 'Z'] = true, ['a' ... 'z'] = true,
+};
 
 bool charset_is_token(struct bytes text)
 {
 	for (size_t i = 0; i < text.len; i++)
-		if (!is_alnum(text.data[i]) &&
-		    (!text.data[i] || !strchr("!#$%&'*+-.^_`|~", text.data[i])))
+		if (!is_tchar[(unsigned char)text.data[i]])
 			return false;
 	return text.len > 0;
 }

@@ -6,7 +6,10 @@
 #include "base/bytes.h"
 
 /* C0 control characters other than tab, and DEL. */
-bool charset_is_control(char c);
+static inline bool charset_is_control(char c)
+{
+	return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7f;
+}
 
 /* RFC 9110 5.6.2; not empty. */
 bool charset_is_token(struct bytes text);

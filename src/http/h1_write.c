@@ -3,7 +3,6 @@
 #include "http/h1_write.h"
 
 #include <assert.h>
-#include <inttypes.h>
 
 static void add(struct buf *out, struct bytes text)
 {
@@ -28,11 +27,10 @@ void h1_write_request_line(struct buf *out, struct bytes method, struct bytes ta
 
 void h1_write_status_line(struct buf *out, int status, struct bytes reason)
 {
-	char text[24];
-
-	assert(is_one_line(reason));
-	snprintf(text, sizeof(text), "HTTP/1.1 %03d ", status);
-	add(out, bytes_of(text));
+	assert(is_one_line(reason) && status >= 100 && status <= 999);
+	add(out, BYTES("HTTP/1.1 "));
+	buf_add_number(out, (uint64_t)status);
+	add(out, BYTES(" "));
 	add(out, reason);
 	add(out, BYTES("\r\n"));
 }
@@ -48,15 +46,14 @@ void h1_write_field(struct buf *out, struct bytes name, struct bytes value)
 
 void h1_write_framing(struct buf *out, enum http_framing framing, uint64_t length)
 {
-	char text[24];
-
 	switch (framing) {
 	case FRAMING_CHUNKED:
 		h1_write_field(out, BYTES("transfer-encoding"), BYTES("chunked"));
 		break;
 	case FRAMING_LENGTH:
-		snprintf(text, sizeof(text), "%" PRIu64, length);
-		h1_write_field(out, BYTES("content-length"), bytes_of(text));
+		add(out, BYTES("content-length: "));
+		buf_add_number(out, length);
+		add(out, BYTES("\r\n"));
 		break;
 	case FRAMING_NONE:
 	case FRAMING_CLOSE:
@@ -67,5 +64,17 @@ void h1_write_framing(struct buf *out, enum http_framing framing, uint64_t lengt
 
 size_t h1_format_chunk_head(char *text, uint64_t size)
 {
-	return (size_t)snprintf(text, H1_CHUNK_HEAD_MAX, "%" PRIx64 "\r\n", size);
+	static const char digits[] = "0123456789abcdef";
+	size_t len = 1, at;
+
+	for (uint64_t rest = size >> 4; rest > 0; rest >>= 4)
+		len++;
+	at = len;
+	do {
+		text[--at] = digits[size & 15];
+		size >>= 4;
+	} while (at > 0);
+	text[len++] = '\r';
+	text[len++] = '\n';
+	return len;
 }

@@ -81,40 +81,30 @@ enum http_fault http_read_fields(struct bytes text, struct http_head *head)
 	}
 }
 
-const struct http_field *http_find_field(const struct http_head *head, const char *name)
+const struct http_field *http_find_field(const struct http_head *head, struct bytes name)
 {
 	for (size_t i = 0; i < head->field_count; i++)
-		if (bytes_equal_nocase(head->fields[i].name, bytes_of(name)))
+		if (bytes_equal_nocase(head->fields[i].name, name))
 			return &head->fields[i];
 	return NULL;
 }
 
-static size_t count_fields(const struct http_head *head, const char *name)
+static size_t count_fields(const struct http_head *head, struct bytes name)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < head->field_count; i++)
-		count += bytes_equal_nocase(head->fields[i].name, bytes_of(name));
+		count += bytes_equal_nocase(head->fields[i].name, name);
 	return count;
 }
 
-bool http_list_has(struct bytes list, const char *word)
-{
-	struct bytes item;
-
-	while (bytes_split(&list, ',', &item))
-		if (bytes_equal_nocase(trim(item), bytes_of(word)))
-			return true;
-	return bytes_equal_nocase(trim(list), bytes_of(word));
-}
-
 /* Any of the fields of that name. */
-static bool any_list_has(const struct http_head *head, const char *name, struct bytes word)
+static bool any_list_has(const struct http_head *head, struct bytes name, struct bytes word)
 {
 	for (size_t i = 0; i < head->field_count; i++) {
 		struct bytes list = head->fields[i].value, item;
 
-		if (!bytes_equal_nocase(head->fields[i].name, bytes_of(name)))
+		if (!bytes_equal_nocase(head->fields[i].name, name))
 			continue;
 		while (bytes_split(&list, ',', &item))
 			if (bytes_equal_nocase(trim(item), word))
@@ -127,15 +117,17 @@ static bool any_list_has(const struct http_head *head, const char *name, struct 
 
 bool http_is_hop_by_hop(const struct http_head *head, struct bytes name)
 {
-	static const char *const fixed[] = {
-		"connection", "keep-alive",        "proxy-connection", "te",
-		"trailer",    "transfer-encoding", "upgrade",          "proxy-authenticate",
+	static const struct bytes fixed[] = {
+		BYTES("connection"),       BYTES("keep-alive"),
+		BYTES("proxy-connection"), BYTES("te"),
+		BYTES("trailer"),          BYTES("transfer-encoding"),
+		BYTES("upgrade"),          BYTES("proxy-authenticate"),
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-		if (bytes_equal_nocase(name, bytes_of(fixed[i])))
+		if (bytes_equal_nocase(name, fixed[i]))
 			return true;
-	return any_list_has(head, "connection", name);
+	return any_list_has(head, BYTES("connection"), name);
 }
 
 /* ---- framing (RFC 9112 section 6) ---- */
@@ -160,13 +152,13 @@ static enum http_fault read_length(struct bytes text, uint64_t *ret_length)
 /* Sets the framing to LENGTH or CHUNKED, or leaves it at what the caller chose. */
 static enum http_fault read_framing(struct http_head *head)
 {
-	const struct http_field *encoding = http_find_field(head, "transfer-encoding");
-	const struct http_field *length = http_find_field(head, "content-length");
+	const struct http_field *encoding = http_find_field(head, BYTES("transfer-encoding"));
+	const struct http_field *length = http_find_field(head, BYTES("content-length"));
 
 	if (encoding && length)
 		return FAULT_FRAMING;
 	if (encoding) {
-		if (count_fields(head, "transfer-encoding") > 1 ||
+		if (count_fields(head, BYTES("transfer-encoding")) > 1 ||
 		    !bytes_equal_nocase(encoding->value, BYTES("chunked")))
 			return FAULT_ENCODING;
 		if (head->minor == 0)
@@ -175,7 +167,7 @@ static enum http_fault read_framing(struct http_head *head)
 	} else if (length) {
 		enum http_fault fault = read_length(length->value, &head->length);
 
-		if (fault || count_fields(head, "content-length") > 1)
+		if (fault || count_fields(head, BYTES("content-length")) > 1)
 			return FAULT_LENGTH;
 		head->framing = head->length ? FRAMING_LENGTH : FRAMING_NONE;
 	}
@@ -184,11 +176,11 @@ static enum http_fault read_framing(struct http_head *head)
 
 static void read_persistence(struct http_head *head)
 {
-	if (any_list_has(head, "connection", BYTES("close")))
+	if (any_list_has(head, BYTES("connection"), BYTES("close")))
 		head->keeps_alive = false;
 	else
 		head->keeps_alive = head->minor == 1 ||
-				    any_list_has(head, "connection", BYTES("keep-alive"));
+				    any_list_has(head, BYTES("connection"), BYTES("keep-alive"));
 }
 
 /* ---- requests ---- */
@@ -255,13 +247,13 @@ static enum http_fault read_target(struct http_head *head, struct bytes *ret_aut
 
 static enum http_fault read_host(struct http_head *head)
 {
-	const struct http_field *host = http_find_field(head, "host");
+	const struct http_field *host = http_find_field(head, BYTES("host"));
 	struct bytes authority;
 	enum http_fault fault = read_target(head, &authority);
 
 	if (fault)
 		return fault;
-	if (count_fields(head, "host") > 1 || (!host && head->minor == 1))
+	if (count_fields(head, BYTES("host")) > 1 || (!host && head->minor == 1))
 		return FAULT_HOST;
 	if (host && !charset_is_authority(host->value))
 		return FAULT_HOST;
@@ -276,14 +268,15 @@ static enum http_fault read_host(struct http_head *head)
 
 static enum http_fault read_expectations(struct http_head *head)
 {
-	const struct http_field *expect = http_find_field(head, "expect");
+	const struct http_field *expect = http_find_field(head, BYTES("expect"));
 
 	/* h2c and everything else would take the connection out of our sight. */
-	if (http_find_field(head, "upgrade") || http_find_field(head, "http2-settings"))
+	if (http_find_field(head, BYTES("upgrade")) ||
+	    http_find_field(head, BYTES("http2-settings")))
 		return FAULT_UPGRADE;
 	if (!expect)
 		return FAULT_NONE;
-	if (count_fields(head, "expect") > 1 ||
+	if (count_fields(head, BYTES("expect")) > 1 ||
 	    !bytes_equal_nocase(expect->value, BYTES("100-continue")))
 		return FAULT_EXPECT;
 	head->expects_continue = head->minor == 1;

@@ -75,10 +75,7 @@ enum http_fault http_read_reply(struct bytes text, bool answers_head,
 enum http_fault http_read_fields(struct bytes text, struct http_head *head) must_check;
 
 /* The first field of that name, or NULL. */
-const struct http_field *http_find_field(const struct http_head *head, const char *name);
-
-/* Whether a comma-separated list, such as Connection's, has this word. */
-bool http_list_has(struct bytes list, const char *word);
+const struct http_field *http_find_field(const struct http_head *head, struct bytes name);
 
 /*
  * Whether a field concerns one connection only, and so is never passed on: the fixed

@@ -450,6 +450,25 @@ static int step(struct json_edit *edit, char c, struct buf *out)
 	}
 }
 
+#define EVERY_BYTE(c) (UINT64_C(0x0101010101010101) * (c))
+
+/* Bit 7 of every byte that is zero, and perhaps of one above such a byte. */
+static uint64_t zero_bytes(uint64_t word)
+{
+	return (word - EVERY_BYTE(0x01)) & ~word & EVERY_BYTE(0x80);
+}
+
+/* Whether eight bytes have no quote, no backslash and no control character. */
+static bool is_plain_word(const char *bytes)
+{
+	uint64_t word, special;
+
+	memcpy(&word, bytes, sizeof(word));
+	special = zero_bytes(word ^ EVERY_BYTE('"')) | zero_bytes(word ^ EVERY_BYTE('\\')) |
+		  ((word - EVERY_BYTE(0x20)) & ~word & EVERY_BYTE(0x80));
+	return special == 0;
+}
+
 /* Most of a body is text in strings: as much of it as needs no look at each byte. */
 static size_t plain_run(const struct json_edit *edit, struct bytes input)
 {
@@ -457,6 +476,8 @@ static size_t plain_run(const struct json_edit *edit, struct bytes input)
 
 	if (edit->state != JSON_EDIT_STRING || edit->escape || edit->is_model)
 		return 0;
+	while (input.len - len >= sizeof(uint64_t) && is_plain_word(input.data + len))
+		len += sizeof(uint64_t);
 	while (len < input.len && input.data[len] != '"' && input.data[len] != '\\' &&
 	       (unsigned char)input.data[len] >= 0x20)
 		len++;

@@ -26,10 +26,10 @@ static void note_fields(struct exchange *exchange, const struct http_head *head)
 
 	if (!exchange->upstream->llm->provider->is_litellm)
 		return;
-	field = http_find_field(head, "x-litellm-call-id");
+	field = http_find_field(head, BYTES("x-litellm-call-id"));
 	if (field && !scrub_is_in(exchange->upstream->pattern, field->value))
 		note_text(exchange->call_id, EXCHANGE_CALL_ID_MAX, field->value);
-	field = http_find_field(head, "x-litellm-response-cost");
+	field = http_find_field(head, BYTES("x-litellm-response-cost"));
 	if (field && !scrub_is_in(exchange->upstream->pattern, field->value))
 		note_text(exchange->cost.last, COST_MAX - 1, field->value);
 	/* A stream's cost comes at its end, in its last event. */

@@ -16,8 +16,10 @@ static void put_u8(struct buf *out, uint8_t value)
 
 static void put_u32(struct buf *out, uint32_t value)
 {
-	for (int i = 0; i < 4; i++)
-		put_u8(out, (uint8_t)(value >> (8 * i)));
+	const char bytes[] = { (char)value, (char)(value >> 8), (char)(value >> 16),
+			       (char)(value >> 24) };
+
+	buf_add(out, bytes, sizeof(bytes));
 }
 
 static void put_u64(struct buf *out, uint64_t value)
