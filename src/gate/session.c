@@ -418,12 +418,12 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 		session_close(session); /* nobody is there any more to answer */
 		return;
 	}
-	if ((ready & LOOP_READ) && wants_input(session)) {
-		if (session->state == SESSION_LINGER)
-			throw_away(session);
-		else
-			read_input(session);
-	}
+	if ((ready & LOOP_READ) && !wants_input(session))
+		set_interest(session); /* the gate is paused: it would be told turn after turn */
+	else if ((ready & LOOP_READ) && session->state == SESSION_LINGER)
+		throw_away(session);
+	else if (ready & LOOP_READ)
+		read_input(session);
 	if ((ready & LOOP_WRITE) && is_open(session))
 		mark_dirty(session);
 }
