@@ -42,7 +42,7 @@ struct reader {
 typedef int kind_reader(struct reader *reader, const struct place *place, const struct key *key,
 			json_t *value);
 
-static kind_reader *const kind_readers[];
+static kind_reader read_value;
 
 /* Fills `steps` with the ordinals from the outermost object to a place; their number. */
 static size_t steps_to(const struct place *place, size_t *steps)
@@ -264,7 +264,7 @@ static int read_group(struct reader *reader, const struct place *place, const st
 
 		r = find_key(reader, &member, key->name, &row);
 		if (r == 0)
-			r = kind_readers[row->kind](reader, &member, row, item);
+			r = read_value(reader, &member, row, item);
 		if (r < 0)
 			return r;
 		member.ordinal++;
@@ -438,11 +438,17 @@ static int read_llm(struct reader *reader, const struct place *place, const stru
 	return r;
 }
 
-static kind_reader *const kind_readers[] = {
-	[KEY_GROUP] = read_group,   [KEY_TEXT] = read_option, [KEY_PATH] = read_option,
-	[KEY_NUMBER] = read_option, [KEY_PAIRS] = read_pairs, [KEY_MOUNTS] = read_mounts,
-	[KEY_LLM] = read_llm,
-};
+static int read_value(struct reader *reader, const struct place *place, const struct key *key,
+		      json_t *value)
+{
+	static kind_reader *const readers[] = {
+		[KEY_GROUP] = read_group,   [KEY_TEXT] = read_option, [KEY_PATH] = read_option,
+		[KEY_NUMBER] = read_option, [KEY_PAIRS] = read_pairs, [KEY_MOUNTS] = read_mounts,
+		[KEY_LLM] = read_llm,
+	};
+
+	return readers[key->kind](reader, place, key, value);
+}
 
 /*
  * What jansson has found, in words that quote nothing: its own text ends in "near" and a
@@ -533,7 +539,7 @@ int config_file_parse(const char *name, struct bytes text, struct config_file *r
 	if (r == 0)
 		r = load(&reader, &root);
 	if (r == 0)
-		r = read_group(&reader, &top, &outermost, root);
+		r = read_value(&reader, &top, &outermost, root);
 	json_decref(root);
 	if (r < 0)
 		config_file_fini(ret_file);

@@ -12,7 +12,7 @@ const struct key keys[] = {
 #define BOTH   KEY_BOTH
 #define ONCE   KEY_ONCE
 #define KEY(group, name, kind, option, side, example, help)                                        \
-	{ group, name, KEY_##kind, option, side, example, help },
+	{ group, name, option, KEY_##kind, side, example, help },
 #include "config/keys.def"
 #undef KEY
 };

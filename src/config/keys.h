@@ -27,9 +27,9 @@ enum key_side {
 struct key {
 	const char *group; /* "" for the outermost object */
 	const char *name;
-	enum key_kind kind;
 	const char *option; /* with its dashes, or NULL */
-	unsigned int side;  /* of enum key_side */
+	enum key_kind kind;
+	unsigned int side; /* of enum key_side */
 	const char *example, *help;
 };
 

@@ -8,6 +8,7 @@
 
 #include "config/file.h"
 #include "config/keys.h"
+#include "config/settings.h"
 
 struct good_row {
 	const char *text;
@@ -425,6 +426,49 @@ static void files_are_read(void **state)
 	assert_int_equal(config_file_read("/tmp", &file, &err), -EISDIR);
 }
 
+/* The run's words as its command line; both are owed a fini. */
+static int parse_run(const char *text, struct config_file *file, struct run_config *config,
+		     struct err *err)
+{
+	const char *argv[CONFIG_WORDS_MAX + 4] = { "run" };
+	int argc = 1;
+
+	assert_int_equal(config_file_parse("w.json", bytes_of(text), file, err), 0);
+	for (size_t i = 0; i < file->run.count; i++)
+		argv[argc++] = file->run.words[i];
+	argv[argc++] = "--";
+	argv[argc++] = "true";
+	return run_config_parse(config, argc, (char **)argv, err);
+}
+
+static void the_options_check_the_values(void **state)
+{
+	static const char good[] =
+		"{\"workspace\": \"--\", \"run_id\": \"r\", \"attempt\": 3, \"cgroup\": \"none\","
+		" \"env\": {\"A\": \"-b\"}, \"mounts\": [{\"source\": \"-s\", \"dest\": \"/d\"},"
+		" {\"mode\": \"tmpfs\", \"dest\": \"/t\", \"size\": 8192}],"
+		" \"limits\": {\"timeout\": 2.5, \"grace\": 1, \"memory\": 67108864, \"pids\": 7,"
+		" \"cpu\": 1.5, \"files\": 64, \"scratch\": \"1M\", \"output\": 9}}";
+	struct config_file file;
+	struct run_config config;
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(parse_run(good, &file, &config, &err), 0);
+	assert_string_equal(config.workspace, "--");
+	assert_string_equal(config.env[0], "A=-b");
+	assert_string_equal(config.mounts[0].source, "-s");
+	assert_int_equal(config.mounts[1].size_bytes, 8192);
+	assert_int_equal(config.timeout_ms, 2500);
+	assert_int_equal(config.cpu_milli, 1500);
+	run_config_fini(&config);
+	config_file_fini(&file);
+	assert_true(parse_run("{\"limits\": {\"pids\": -5}}", &file, &config, &err) < 0);
+	assert_string_equal(err.text, "--pids: '-5' is not a whole number");
+	run_config_fini(&config);
+	config_file_fini(&file);
+}
+
 /* Each row can be found, and its option has dashes. */
 static void the_table_is_sound(void **state)
 {
@@ -445,5 +489,5 @@ int main(void)
 		  TEST(unknown_keys_are_guessed_at), TEST(wrong_kinds_are_explained),
 		  TEST(syntax_errors_have_a_line), TEST(no_value_is_in_an_error),
 		  TEST(limits_are_kept), TEST(long_names_are_cut), TEST(files_are_read),
-		  TEST(the_table_is_sound));
+		  TEST(the_options_check_the_values), TEST(the_table_is_sound));
 }
