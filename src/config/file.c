@@ -128,15 +128,17 @@ static int fail_kind(const struct reader *reader, const struct place *place, con
 	return -EINVAL;
 }
 
+static void words_init(struct config_words *list, struct arena *arena)
+{
+	list->words = arena_alloc(arena, (CONFIG_WORDS_MAX + 1) * sizeof(*list->words));
+}
+
 static int add_words(struct reader *reader, const struct place *place, struct config_words *list,
 		     const char *option, const char *value)
 {
 	if (list->count + 2 > CONFIG_WORDS_MAX)
 		return fail(reader, place, " is one too many: a file may set %d options",
 			    CONFIG_WORDS_MAX / 2);
-	if (!list->words)
-		list->words = arena_alloc(&reader->file->arena,
-					  (CONFIG_WORDS_MAX + 1) * sizeof(*list->words));
 	list->words[list->count++] = option;
 	list->words[list->count++] = value;
 	return 0;
@@ -529,6 +531,8 @@ int config_file_parse(const char *name, struct bytes text, struct config_file *r
 	if (text.len > CONFIG_FILE_MAX)
 		return err_say(err, EFBIG, "%.160s is larger than %zu bytes", name,
 			       CONFIG_FILE_MAX);
+	words_init(&ret_file->run, &ret_file->arena);
+	words_init(&ret_file->keeper, &ret_file->arena);
 	copy = malloc(text.len + 1);
 	if (!copy)
 		die_no_memory();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "config/file.h"
+#include "config/keeper_config.h"
 #include "config/keys.h"
 #include "config/settings.h"
 
@@ -37,8 +38,7 @@ static void check_words(const struct config_words *list, const char *expected)
 
 	join(list, text, sizeof(text));
 	assert_string_equal(text, expected);
-	if (list->count > 0)
-		assert_null(list->words[list->count]);
+	assert_null(list->words[list->count]);
 }
 
 static void check_good(const char *name, const struct good_row *row)
@@ -149,12 +149,12 @@ static void upstreams_become_words(void **state)
 		{ "{\"llm\": [{\"provider\": \"anthropic\", \"key\": \"file:/k\","
 		  " \"match\": \"claude-*\", \"upstream\": \"https://a\"},"
 		  " {\"port\": \"81\", \"key\": \"env:B\", \"upstream\": \"https://b\"}]}",
-		  "--llm-provider anthropic --llm-port 81 ",
+		  "--llm-port 81 ",
 		  "--llm claude-*=https://a --llm-key file:/k --llm-provider anthropic "
 		  "--llm https://b --llm-key env:B " },
 		{ "{\"llm\": {\"upstream\": \"u\", \"socket\": \"/s\", \"mode\": \"0660\","
 		  " \"owner\": \"a:b\"}}",
-		  "", "--llm u --llm-socket /s --llm-socket-mode 0660 --llm-socket-owner a:b " },
+		  "--llm-socket /s --llm-socket-mode 0660 --llm-socket-owner a:b ", "--llm u " },
 		{ "{\"llm\": [{\"match\": \"/x\", \"upstream\": \"https://h/b?c=d\"}]}", "",
 		  "--llm /x=https://h/b?c=d " },
 	};
@@ -193,13 +193,12 @@ static void paths_start_at_the_file(void **state)
 		     " \"mounts\": [{\"source\": \"../m\", \"dest\": \"d\"}, {\"source\": \"/m\"}],"
 		     " \"llm\": {\"upstream\": \"u\", \"socket\": \"s\", \"key\": \"file:k\"}}";
 	static const struct good_row below = {
-		text, "--workspace /etc/w/src --ro /etc/w/../m:d --ro /m ",
+		text, "--workspace /etc/w/src --ro /etc/w/../m:d --ro /m --llm-socket /etc/w/s ",
 		"--upstream-ca /etc/w/ca.pem --audit /etc/w/a --llm u --llm-key file:k "
-		"--llm-socket /etc/w/s "
 	};
 	static const struct good_row here = {
-		text, "--workspace src --ro ../m:d --ro /m ",
-		"--upstream-ca ca.pem --audit a --llm u --llm-key file:k --llm-socket s "
+		text, "--workspace src --ro ../m:d --ro /m --llm-socket s ",
+		"--upstream-ca ca.pem --audit a --llm u --llm-key file:k "
 	};
 	static const struct good_row empty = { "{\"workspace\": \"\"}", "--workspace  ", "" };
 
@@ -426,19 +425,63 @@ static void files_are_read(void **state)
 	assert_int_equal(config_file_read("/tmp", &file, &err), -EISDIR);
 }
 
-/* The run's words as its command line; both are owed a fini. */
+static int add_words(const char **argv, int argc, const struct config_words *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		argv[argc++] = list->words[i];
+	return argc;
+}
+
+/* What the run is told: its own words, then the keeper's. Both are owed a fini. */
 static int parse_run(const char *text, struct config_file *file, struct run_config *config,
 		     struct err *err)
 {
-	const char *argv[CONFIG_WORDS_MAX + 4] = { "run" };
+	const char *argv[2 * CONFIG_WORDS_MAX + 4] = { "run" };
 	int argc = 1;
 
 	assert_int_equal(config_file_parse("w.json", bytes_of(text), file, err), 0);
-	for (size_t i = 0; i < file->run.count; i++)
-		argv[argc++] = file->run.words[i];
+	argc = add_words(argv, argc, &file->run);
+	argc = add_words(argv, argc, &file->keeper);
 	argv[argc++] = "--";
 	argv[argc++] = "true";
 	return run_config_parse(config, argc, (char **)argv, err);
+}
+
+/* Every key of the table's, each on the side that has its option. */
+static void both_sides_know_their_options(void **state)
+{
+	static const char text
+		[] = "{\"llm\": [{\"upstream\": \"http://h:4000\", \"key\": \"env:K\"},"
+		     " {\"match\": \"claude-*\", \"upstream\": \"https://a\", \"provider\": "
+		     "\"anthropic\","
+		     " \"port\": 81, \"socket\": \"/s\", \"mode\": \"0600\", \"owner\": \"root\"}],"
+		     " \"connect_to\": {\"h:4000\": \"127.0.0.1:1\"}, \"upstream_ca\": \"c\","
+		     " \"timeouts\": {\"connect\": 1, \"first_byte\": 2, \"idle\": 3},"
+		     " \"billing_account\": \"b\", \"metadata\": {\"m\": 1}, \"workspace\": \"w\","
+		     " \"audit\": {\"file\": \"a\", \"durability\": \"fsync\"}}";
+	const char *argv[CONFIG_WORDS_MAX + 2] = { "keeper" };
+	struct keeper_config keeper;
+	struct run_config config;
+	struct config_file file;
+	struct err err = { 0 };
+
+	(void)state;
+	if (parse_run(text, &file, &config, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(config.llm_port, 81);
+	assert_string_equal(config.llm_socket.path, "/s");
+	assert_int_equal(config.keeper.llm_count, 2);
+	keeper_config_init(&keeper);
+	if (keeper_config_parse(&keeper, add_words(argv, 1, &file.keeper), (char **)argv, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(keeper_config_check(&keeper, &err), 0);
+	assert_string_equal(keeper.llms[0].key, "env:K");
+	assert_null(keeper.llms[1].key);
+	assert_ptr_equal(keeper.llms[1].provider, provider_find("anthropic"));
+	assert_int_equal(keeper.idle_ms, 3000);
+	keeper_config_fini(&keeper);
+	run_config_fini(&config);
+	config_file_fini(&file);
 }
 
 static void the_options_check_the_values(void **state)
@@ -489,5 +532,6 @@ int main(void)
 		  TEST(unknown_keys_are_guessed_at), TEST(wrong_kinds_are_explained),
 		  TEST(syntax_errors_have_a_line), TEST(no_value_is_in_an_error),
 		  TEST(limits_are_kept), TEST(long_names_are_cut), TEST(files_are_read),
-		  TEST(the_options_check_the_values), TEST(the_table_is_sound));
+		  TEST(the_options_check_the_values), TEST(both_sides_know_their_options),
+		  TEST(the_table_is_sound));
 }
