@@ -20,6 +20,7 @@
 #include "config/file.h"
 #include "keeper/keeper.h"
 #include "sys/heap.h"
+#include "sys/process.h"
 #include "sys/rlimit.h"
 #include "warder.h"
 
@@ -40,11 +41,12 @@ static int read_config_file(const char *path, struct config_file *file,
 	words[0] = "keeper";
 	memcpy(words + 1, file->keeper.words, file->keeper.count * sizeof(*words));
 	r = keeper_config_parse(config, (int)file->keeper.count + 1, (char **)words, err);
-	if (r == 0)
-		r = status_send_words(STATUS_FD, file->run.words, file->run.count);
+	if (r < 0)
+		return r;
+	r = status_send_words(STATUS_FD, file->run.words, file->run.count);
 	if (r == 0)
 		r = status_send_words(STATUS_FD, file->keeper.words, file->keeper.count);
-	return r;
+	return r < 0 ? err_set(err, -r, "tell the run what '%.200s' says", path) : 0;
 }
 
 /* `keeper [--config FILE] OPTION…`: the command line counts over the file. */
@@ -113,7 +115,8 @@ int cmd_keeper(int argc, char **argv)
 		fprintf(stderr, "warder-gateway: the keeper is started by warder, not by hand\n");
 		return WARDER_EXIT_FAILED;
 	}
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* nobody reads its memory but root */
+	if (process_hide() < 0)
+		return WARDER_EXIT_FAILED;
 	signal(SIGPIPE, SIG_IGN);
 	heap_settle();
 	keeper_config_init(&config);

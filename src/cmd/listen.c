@@ -49,14 +49,13 @@ static int read_id(const char *text, bool is_group, uint32_t *ret_id)
 	return 0;
 }
 
+/* Leaves alone what the text does not name. */
 static int read_owner(const char *text, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
 {
 	char user[64];
 	const char *colon = text ? strchr(text, ':') : NULL;
 	size_t len = colon ? (size_t)(colon - text) : text ? strlen(text) : 0;
 
-	*ret_uid = (uid_t)-1;
-	*ret_gid = (gid_t)-1;
 	if (!text)
 		return 0;
 	snprintf(user, sizeof(user), "%.*s", (int)(len < 60 ? len : 60), text);
@@ -93,8 +92,8 @@ int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err
 	_cleanup_close_ int fd = -1;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	mode_t mode, saved;
-	uid_t uid;
-	gid_t gid;
+	uid_t uid = (uid_t)-1;
+	gid_t gid = (gid_t)-1;
 	int r = read_mode(config->mode, &mode, err);
 
 	if (r == 0)
@@ -144,7 +143,7 @@ int listen_tcp(const char *address, int *ret_fd, struct err *err)
 			r = err_say(err, EINVAL, "'%.100s' is not an address", host);
 	}
 	arena_fini(&arena);
-	if (r < 0)
+	if (r < 0 || !found)
 		return r;
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||

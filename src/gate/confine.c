@@ -7,20 +7,13 @@
 
 #include "gate_filter.h"
 #include "sys/landlock.h"
+#include "sys/process.h"
 #include "sys/seccomp.h"
-
-#if defined(__has_feature)
-#define HAS_SANITIZER __has_feature(address_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__)
-#define HAS_SANITIZER 1
-#else
-#define HAS_SANITIZER 0
-#endif
 
 /* Nobody reads its memory, and no program it could start gains anything. */
 static int drop_privileges(struct err *err)
 {
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (process_hide() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_set(err, errno, "drop the gate's privileges");
 	return 0;
 }
@@ -41,7 +34,7 @@ static int load_filter(struct err *err)
 	int r = 0;
 
 	/* A sanitizer's report at the end opens files and starts threads. */
-	if (HAS_SANITIZER)
+	if (PROCESS_IS_SANITIZED)
 		return 0;
 	r = seccomp_load(gate_refuse, ARRAY_LEN(gate_refuse));
 	if (r == 0) /* last: it forbids loading another */

@@ -4,7 +4,7 @@
 
 #include <malloc.h>
 
-#define KEPT_BYTES  (1 << 20)  /* of free memory */
+#define KEPT_BYTES  (1 << 20) /* of free memory */
 #define AHEAD_BYTES (128 << 10)
 #define LARGE_BYTES (4 << 20) /* from here on, the kernel's own */
 

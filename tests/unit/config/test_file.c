@@ -72,8 +72,7 @@ static void keys_become_words(void **state)
 		{ "{}", "", "" },
 		{ " {\t}\r\n", "", "" },
 		{ "{\"workspace\": \"src\"}", "--workspace src ", "" },
-		{ "{\"run_id\": \"r-1\", \"attempt\": 2}", "--run-id r-1 --attempt 2 ", "" },
-		{ "{\"attempt\": \"2\", \"cgroup\": \"v2\"}", "--attempt 2 --cgroup v2 ", "" },
+		{ "{\"cgroup\": \"v2\"}", "--cgroup v2 ", "" },
 		{ "{\"env\": {\"B\": \"1 2\", \"A\": 3, \"C\": \"\", \"D\": \"x=y\"}}",
 		  "--env B=1 2 --env A=3 --env C= --env D=x=y ", "" },
 		{ "{\"limits\": {\"timeout\": \"10m\", \"memory\": \"2G\", \"pids\": 256,"
@@ -104,9 +103,10 @@ static void keys_become_words(void **state)
 static void numbers_are_written_plainly(void **state)
 {
 	static const struct good_row rows[] = {
-		{ "{\"attempt\": 0}", "--attempt 0 ", "" },
-		{ "{\"attempt\": -5}", "--attempt -5 ", "" },
-		{ "{\"attempt\": 9223372036854775807}", "--attempt 9223372036854775807 ", "" },
+		{ "{\"limits\": {\"pids\": 0}}", "--pids 0 ", "" },
+		{ "{\"limits\": {\"pids\": -5}}", "--pids -5 ", "" },
+		{ "{\"limits\": {\"pids\": 9223372036854775807}}", "--pids 9223372036854775807 ",
+		  "" },
 		{ "{\"limits\": {\"cpu\": 0.1}}", "--cpu 0.1 ", "" },
 		{ "{\"limits\": {\"cpu\": 2.0}}", "--cpu 2 ", "" },
 		{ "{\"limits\": {\"cpu\": 1e3}}", "--cpu 1000 ", "" },
@@ -299,8 +299,9 @@ static void syntax_errors_have_a_line(void **state)
 		{ "{\"env\": {}\n\"x\"}", "w.json:2: '}' expected" },
 		{ "{\"mounts\": [1 2]}", "w.json:1: ']' expected" },
 		{ "{} {}", "w.json:1: end of file expected" },
-		{ "{\"attempt\": 99999999999999999999}", "w.json:1: a number is too large" },
-		{ "{\"attempt\": 1e999}", "w.json:1: a number is too large" },
+		{ "{\"limits\": {\"pids\": 99999999999999999999}}",
+		  "w.json:1: a number is too large" },
+		{ "{\"limits\": {\"pids\": 1e999}}", "w.json:1: a number is too large" },
 		{ "{\"workspace\": \"a\xff\"}", "w.json:1: not UTF-8" },
 		{ "{\"workspace\": \"a\\u0000\"}", "w.json:1: not JSON" },
 		{ "{\"a\\u0000b\": 1}", "w.json:1: not JSON" },
