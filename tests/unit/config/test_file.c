@@ -488,7 +488,7 @@ static void both_sides_know_their_options(void **state)
 static void the_options_check_the_values(void **state)
 {
 	static const char good[] =
-		"{\"workspace\": \"--\", \"run_id\": \"r\", \"attempt\": 3, \"cgroup\": \"none\","
+		"{\"workspace\": \"--\", \"cgroup\": \"none\","
 		" \"env\": {\"A\": \"-b\"}, \"mounts\": [{\"source\": \"-s\", \"dest\": \"/d\"},"
 		" {\"mode\": \"tmpfs\", \"dest\": \"/t\", \"size\": 8192}],"
 		" \"limits\": {\"timeout\": 2.5, \"grace\": 1, \"memory\": 67108864, \"pids\": 7,"
