@@ -106,7 +106,8 @@ static struct bytes text_or_none(const char *text)
 	return text[0] ? bytes_of(text) : (struct bytes){ NULL, 0 };
 }
 
-static void add_outcome(struct exchange *exchange, const char *ended, uint64_t now_ms)
+static void add_outcome(struct exchange *exchange, const char *ended, const char *detail,
+			uint64_t now_ms)
 {
 	struct audit_outcome outcome = {
 		.run_id = bytes_of(exchange->run_id),
@@ -126,7 +127,7 @@ static void add_outcome(struct exchange *exchange, const char *ended, uint64_t n
 	};
 
 	audit_add_outcome(&keeper_of(exchange)->audit, &outcome);
-	verbose_outcome(exchange, ended, now_ms);
+	verbose_outcome(exchange, ended, detail, now_ms);
 }
 
 /* ---- refusals ---- */
@@ -161,7 +162,7 @@ void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct byt
 	keeper_of(exchange)->refused++;
 	add_decision(exchange, method, path, refusal);
 	answer(exchange, refusal, NULL);
-	verbose_outcome(exchange, refusal_code(refusal), now_ms);
+	verbose_outcome(exchange, refusal_code(refusal), NULL, now_ms);
 	end(exchange);
 }
 
@@ -169,8 +170,14 @@ void exchange_give_up(struct exchange *exchange, uint64_t now_ms)
 {
 	keeper_of(exchange)->refused++;
 	answer(exchange, REFUSAL_AUDIT_FAILED, NULL);
-	verbose_outcome(exchange, refusal_code(REFUSAL_AUDIT_FAILED), now_ms);
+	verbose_outcome(exchange, refusal_code(REFUSAL_AUDIT_FAILED), NULL, now_ms);
 	end(exchange);
+}
+
+/* What the upstream does wrong is told; where it is, and how it is reached, is not. */
+static bool is_for_agents(enum refusal refusal)
+{
+	return refusal == REFUSAL_TLS || refusal == REFUSAL_GARBAGE;
 }
 
 void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *detail,
@@ -180,8 +187,8 @@ void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *
 	if (exchange->is_reply_begun)
 		link_write_abort(&exchange->run->link.out, exchange->id);
 	else
-		answer(exchange, refusal, detail);
-	add_outcome(exchange, refusal_code(refusal), now_ms);
+		answer(exchange, refusal, is_for_agents(refusal) ? detail : NULL);
+	add_outcome(exchange, refusal_code(refusal), detail, now_ms);
 	end(exchange);
 }
 
@@ -189,7 +196,7 @@ void exchange_finish(struct exchange *exchange, uint64_t now_ms)
 {
 	struct origin *origin = exchange->origin;
 
-	add_outcome(exchange, "complete", now_ms);
+	add_outcome(exchange, "complete", NULL, now_ms);
 	if (exchange->may_reuse && exchange->is_request_over && exchange->request.len == 0 &&
 	    origin->in.len == 0) {
 		exchange->origin = NULL;
@@ -201,7 +208,7 @@ void exchange_finish(struct exchange *exchange, uint64_t now_ms)
 void exchange_cancel(struct exchange *exchange, const char *why, uint64_t now_ms)
 {
 	if (exchange->state != EXCHANGE_HOLD)
-		add_outcome(exchange, why, now_ms);
+		add_outcome(exchange, why, NULL, now_ms);
 	end(exchange);
 }
 

@@ -33,7 +33,8 @@ static const char *line_end(void)
 	return tcgetattr(STDERR_FILENO, &mode) == 0 && !(mode.c_oflag & OPOST) ? "\r\n" : "\n";
 }
 
-void verbose_outcome(const struct exchange *exchange, const char *ended, uint64_t now_ms)
+void verbose_outcome(const struct exchange *exchange, const char *ended, const char *detail,
+		     uint64_t now_ms)
 {
 	uint64_t time_ms = now_ms - exchange->start_ms;
 	const char *host = exchange->upstream ? exchange->upstream->label : "";
@@ -49,10 +50,11 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, uint64_
 		if (*c < 0x20 || *c > 0x7e)
 			*c = '?'; /* a model's name is the agent's text: nothing for a terminal */
 	len = snprintf(
-		line, sizeof(line), "warder: %.*s %s%s %d %" PRIu64 ".%03" PRIu64 " s%s%s%s%s",
+		line, sizeof(line), "warder: %.*s %s%s %d %" PRIu64 ".%03" PRIu64 " s%s%s%s%s%s%s",
 		(int)(path - exchange->label), exchange->label, host, path + 1, exchange->status,
 		time_ms / 1000, time_ms % 1000, model, strcmp(ended, "complete") == 0 ? "" : " ",
-		strcmp(ended, "complete") == 0 ? "" : ended, line_end());
+		strcmp(ended, "complete") == 0 ? "" : ended, detail ? ": " : "",
+		detail ? detail : "", line_end());
 	if (len > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
 		return; /* nobody reads it */
 }

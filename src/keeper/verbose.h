@@ -8,7 +8,8 @@
 /* Keeps what the line will say. */
 void verbose_open(struct exchange *exchange, const struct link_open *open);
 
-/* `ended` is "complete", or what became of it instead. */
-void verbose_outcome(const struct exchange *exchange, const char *ended, uint64_t now_ms);
+/* `ended` is "complete", or what became of it instead; `detail` (or NULL) is for the operator. */
+void verbose_outcome(const struct exchange *exchange, const char *ended, const char *detail,
+		     uint64_t now_ms);
 
 #endif
