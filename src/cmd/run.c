@@ -157,6 +157,8 @@ static int check(const struct run_config *config, struct err *err)
 	if (!config->llm_socket.path && (config->llm_socket.mode || config->llm_socket.owner))
 		return err_say(err, EINVAL,
 			       "--llm-socket-mode and --llm-socket-owner belong to --llm-socket");
+	if (run_gateway_check(config, err) < 0)
+		return -EINVAL;
 	return keeper_config_check(&config->keeper, err);
 }
 

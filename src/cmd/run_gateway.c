@@ -53,6 +53,32 @@ static int read_file_words(struct run_gateway *gateway, struct run_config *confi
 	return run_config_parse_again(config, (struct bytes){ words, total }, argc, argv, err);
 }
 
+/* ---- what the agent is given ---- */
+
+/* Whether NAME=VALUE is what a source of the form env:NAME holds. */
+static bool is_source(const char *variable, const char *source)
+{
+	const char *name = source && strncmp(source, "env:", 4) == 0 ? source + 4 : NULL;
+	size_t len = name ? strlen(name) : 0;
+	const char *value = name ? getenv(name) : NULL;
+
+	return value && strncmp(variable, name, len) == 0 && variable[len] == '=' &&
+	       strcmp(variable + len + 1, value) == 0;
+}
+
+/* INV-SECRETS-HOST-ONLY, also when it was asked for by habit. */
+int run_gateway_check(const struct run_config *config, struct err *err)
+{
+	for (size_t i = 0; i < config->env_count; i++)
+		for (size_t j = 0; j < config->keeper.llm_count; j++)
+			if (is_source(config->env[i], config->keeper.llms[j].key))
+				return err_say(err, EINVAL,
+					       "--env %s would give the LLM's key to the agent, "
+					       "which does not need it",
+					       config->keeper.llms[j].key + 4);
+	return 0;
+}
+
 /* ---- where the log is ---- */
 
 static int refuse_if_within(const char *path, const char *top, struct err *err)
@@ -143,6 +169,8 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 		r = start(gateway, config, err);
 	if (r == 0 && config->config) {
 		r = read_file_words(gateway, config, argc, argv, err);
+		if (r == 0)
+			r = run_gateway_check(config, err);
 		gateway_wipe_sources(&config->keeper);
 		if (r == 0)
 			r = check_audit(config, err);

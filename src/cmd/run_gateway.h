@@ -28,6 +28,9 @@ struct run_gateway {
 int run_gateway_start(struct run_gateway *gateway, struct run_config *config, int argc, char **argv,
 		      struct err *err) must_check;
 
+/* Refuses settings that would hand a key to the agent. */
+int run_gateway_check(const struct run_config *config, struct err *err) must_check;
+
 /* What the sandbox needs to know of it. */
 void run_gateway_apply(const struct run_gateway *gateway, struct run_config *config,
 		       struct warder_spec *spec);
