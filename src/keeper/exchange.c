@@ -99,6 +99,7 @@ static void add_decision(struct exchange *exchange, struct bytes method, struct 
 	if (exchange->upstream)
 		decision.host = bytes_of(exchange->upstream->label);
 	audit_add_decision(&keeper_of(exchange)->audit, &decision);
+	keeper_of(exchange)->has_decision = true;
 }
 
 static struct bytes text_or_none(const char *text)

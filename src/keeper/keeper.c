@@ -10,6 +10,12 @@
 #include "keeper/origin.h"
 #include "keeper/run.h"
 
+/* How long the record of an outcome may wait for others, and for a disk that is full. */
+#define OUTCOMES_DELAY_MS 20
+#define OUTCOMES_RETRY_MS 1000
+
+static void on_outcomes_due(struct loop_timer *timer, uint64_t now_ms);
+
 /* ---- opening ---- */
 
 /* The operator may have mapped the host to an address. */
@@ -103,6 +109,7 @@ int keeper_open(struct keeper *keeper, const struct keeper_config *config, struc
 
 	keeper->config = config;
 	keeper->audit.fd = -1;
+	keeper->audit_timer.on_due = on_outcomes_due;
 	if (r < 0)
 		return err_set(err, -r, "create an event loop");
 	keeper->net = net_new(&keeper->loop);
@@ -138,12 +145,29 @@ void keeper_close(struct keeper *keeper)
 
 /* ---- turns ---- */
 
+/* What could not be written is tried again. */
+static void on_outcomes_due(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct keeper *keeper = OWNER_OF(timer, struct keeper, audit_timer);
+
+	if (audit_flush(&keeper->audit) < 0)
+		loop_set_timer(&keeper->loop, timer, now_ms + OUTCOMES_RETRY_MS);
+}
+
 /* INV-AUDIT-FIRST: what this turn has decided is written before any of it happens. */
 static void start_decided(struct keeper *keeper, uint64_t now_ms)
 {
 	struct exchange *exchange = keeper->decided, *next;
-	bool is_recorded = audit_flush(&keeper->audit) == 0;
+	bool is_recorded;
 
+	if (!keeper->has_decision) {
+		if (keeper->audit.drafts.len > 0 && !keeper->audit_timer.place)
+			loop_set_timer(&keeper->loop, &keeper->audit_timer,
+				       now_ms + OUTCOMES_DELAY_MS);
+		return;
+	}
+	is_recorded = audit_flush(&keeper->audit) == 0;
+	keeper->has_decision = false;
 	keeper->decided = NULL;
 	for (; exchange; exchange = next) {
 		next = exchange->next_decided;
@@ -202,6 +226,7 @@ int keeper_serve(struct keeper *keeper, int link_fd)
 	/* One more turn, for what is freed at its end and still names the run. */
 	keeper->decided = keeper->dirty = NULL;
 	keeper->loop.on_turn_end = NULL;
+	loop_cancel(&keeper->loop, &keeper->audit_timer);
 	if (loop_turn(&keeper->loop, 0) < 0)
 		r = -EIO;
 	free(run);

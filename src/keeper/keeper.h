@@ -10,7 +10,8 @@
  *   only then is anything sent to an origin, or a connection made for it
  *   what the gates are to hear is written
  *
- * When the records cannot be written, the requests of this turn are refused instead.
+ * When the records cannot be written, the requests of this turn are refused instead. What has
+ * happened already is written with the next decision, or a moment later.
  */
 #ifndef KEEPER_KEEPER_H
 #define KEEPER_KEEPER_H
@@ -50,9 +51,11 @@ struct keeper {
 	struct net *net;
 	struct tls_client *tls; /* NULL while no upstream needs it */
 	struct audit_log audit;
-	struct run *run;          /* the one link of a private keeper */
-	struct exchange *decided; /* of this turn: they go on when their records are written */
-	struct exchange *dirty;   /* with bytes for their origins */
+	struct run *run;               /* the one link of a private keeper */
+	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
+	bool has_decision;             /* among the records of this turn */
+	struct exchange *decided;      /* of this turn: they go on when their records are written */
+	struct exchange *dirty;        /* with bytes for their origins */
 	uint64_t allowed, refused;
 	struct h1_result result; /* of the reply being read; for one event only */
 	char input[KEEPER_INPUT_SIZE];
