@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
+#include "gate/call.h"
 #include "gate/session.h"
 #include "sys/pass.h"
 
@@ -56,33 +57,6 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 
 /* ---- the link ---- */
 
-/*
- * Exchange numbers go up and wrap around; a number's place in the table is free before it
- * is used, so that finding its session is one look.
- */
-void gate_open_exchange(struct gate *gate, struct session *session)
-{
-	do {
-		gate->last_exchange++;
-	} while (gate->last_exchange == 0 ||
-		 gate->by_exchange[gate->last_exchange % LINK_EXCHANGES_MAX]);
-	session->exchange = gate->last_exchange;
-	gate->by_exchange[session->exchange % LINK_EXCHANGES_MAX] = session;
-}
-
-void gate_end_exchange(struct gate *gate, struct session *session)
-{
-	gate->by_exchange[session->exchange % LINK_EXCHANGES_MAX] = NULL;
-	session->exchange = 0;
-}
-
-static struct session *find_session(struct gate *gate, uint32_t exchange)
-{
-	struct session *session = gate->by_exchange[exchange % LINK_EXCHANGES_MAX];
-
-	return session && session->exchange == exchange ? session : NULL;
-}
-
 static int on_hello(struct gate *gate, struct bytes payload)
 {
 	struct bytes run_id;
@@ -99,37 +73,16 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		      uint64_t now_ms)
 {
 	struct gate *gate = OWNER_OF(port, struct gate, link);
-	struct session *session;
-	uint32_t credit;
+	uint32_t id = port->reader.exchange;
+	struct call *call;
 
 	(void)now_ms;
 	if (event == LINK_MESSAGE && port->reader.type == LINK_HELLO)
 		return on_hello(gate, payload);
-	session = find_session(gate, port->reader.exchange);
-	if (!session)
+	call = gate->calls[id % LINK_EXCHANGES_MAX];
+	if (!call || call->id != id)
 		return 0; /* ended on our side while this was under way */
-	if (event == LINK_PIECE) {
-		session_on_data(session, payload);
-		return 0;
-	}
-	switch (port->reader.type) {
-	case LINK_REPLY:
-		session_on_reply(session, payload);
-		return 0;
-	case LINK_END:
-		session_on_end(session, payload);
-		return 0;
-	case LINK_CREDIT:
-		if (link_parse_credit(payload, &credit) < 0)
-			return -EPROTO;
-		session_on_credit(session, credit);
-		return 0;
-	case LINK_ABORT:
-		session_on_abort(session);
-		return 0;
-	default:
-		return -EPROTO;
-	}
+	return call_on_message(call, event, port->reader.type, payload);
 }
 
 /* ---- listeners ---- */

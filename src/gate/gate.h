@@ -26,6 +26,7 @@
 #define GATE_INPUT_SIZE    65536     /* of one read */
 #define GATE_LINK_OUT_MAX  (8 << 20) /* what may wait to be written to the keeper */
 
+struct call;
 struct session;
 struct gate;
 
@@ -44,7 +45,7 @@ struct gate {
 	struct session *dirty;    /* those with something to write at the end of the turn */
 	size_t session_count, session_max;
 	uint32_t last_exchange;
-	struct session *by_exchange[LINK_EXCHANGES_MAX];
+	struct call *calls[LINK_EXCHANGES_MAX]; /* by number */
 	bool is_deaf;            /* no descriptor or no place is free: none is taken until one is */
 	bool is_paused;          /* the keeper does not keep up: agents wait */
 	char run_id[72];         /* empty on a socket that many runs share */
@@ -59,10 +60,6 @@ struct gate {
 int gate_run(int control_fd, int link_fd, size_t session_max);
 
 /* ---- for session.c ---- */
-
-/* Gives a session the number of a new exchange, and takes it back. */
-void gate_open_exchange(struct gate *gate, struct session *session);
-void gate_end_exchange(struct gate *gate, struct session *session);
 
 /* A connection has ended: those who wait are heard again. */
 void gate_hear(struct gate *gate);

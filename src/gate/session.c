@@ -11,6 +11,8 @@
 #include "gate/refuse.h"
 #include "http/h1_write.h"
 
+static const struct carrier carrier;
+
 /* ---- opening and closing ---- */
 
 static bool is_open(const struct session *session)
@@ -35,10 +37,7 @@ void session_close(struct session *session)
 
 	if (fd < 0)
 		return; /* is being freed */
-	if (session->exchange) {
-		link_write_abort(&gate->link.out, session->exchange);
-		gate_end_exchange(gate, session);
-	}
+	call_abort(&session->call);
 	loop_remove(&gate->loop, &session->source);
 	loop_cancel(&gate->loop, &session->timer);
 	close(fd);
@@ -111,15 +110,6 @@ static void set_interest(struct session *session)
 		session_close(session);
 }
 
-/* The agent has taken so much of the reply: the keeper may send as much more. */
-static void grant(struct session *session)
-{
-	if (!session->exchange || session->owed < LINK_CREDIT_FIRST / 4)
-		return;
-	link_write_credit(&session->gate->link.out, session->exchange, session->owed);
-	session->owed = 0;
-}
-
 /* Writes what the agent takes; false when the connection is gone. */
 static bool flush(struct session *session)
 {
@@ -139,7 +129,7 @@ static bool flush(struct session *session)
 	}
 	buf_fini(&session->out);
 	session->out_start = 0;
-	grant(session);
+	call_grant(&session->call);
 	return true;
 }
 
@@ -147,7 +137,7 @@ static bool flush(struct session *session)
 static void end_connection(struct session *session, uint64_t now_ms)
 {
 	/* What was read whole leaves nothing behind that could harm the reply. */
-	if (session->has_input_ended || session->is_request_over) {
+	if (session->has_input_ended || session->is_request_read) {
 		session_close(session);
 		return;
 	}
@@ -194,7 +184,7 @@ static void refuse_fault(struct session *session)
 	const struct http_fault_info *info = http_fault_info(session->reader.fault);
 
 	session->keeps_alive = false; /* where the next request begins is anyone's guess */
-	session->is_request_over = false;
+	session->is_request_read = false;
 	answer(session, info->status, info->code, info->text);
 }
 
@@ -210,7 +200,6 @@ static bool is_path(struct bytes target, const char *path)
 static void open_exchange(struct session *session, const struct http_head *head)
 {
 	static struct link_open open; /* large, and needed only in here */
-	struct gate *gate = session->gate;
 
 	open.method = head->method;
 	open.host = head->host;
@@ -227,12 +216,8 @@ static void open_exchange(struct session *session, const struct http_head *head)
 			continue;
 		open.fields[open.field_count++] = head->fields[i];
 	}
-	gate_open_exchange(gate, session);
-	session->credit = LINK_CREDIT_FIRST;
-	session->owed = 0;
-	session->is_reply_begun = false;
 	session->state = SESSION_RELAY;
-	link_write_open(&gate->link.out, session->exchange, &open);
+	call_open(&session->call, &open);
 }
 
 /* A head is there: ours to answer, or the keeper's. */
@@ -241,7 +226,7 @@ static void on_head(struct session *session, const struct http_head *head)
 	session->keeps_alive = head->keeps_alive;
 	session->is_head = bytes_equal(head->method, BYTES("HEAD"));
 	session->is_old = head->minor == 0;
-	session->is_request_over = false;
+	session->is_request_read = false;
 	if (bytes_equal(head->method, BYTES("CONNECT")) || head->path.data[0] != '/') {
 		session->keeps_alive = false;
 		answer(session, 405, "method_not_allowed", "this endpoint is no proxy");
@@ -250,7 +235,7 @@ static void on_head(struct session *session, const struct http_head *head)
 	if (is_path(head->path, "/health") && head->framing == FRAMING_NONE) {
 		refuse_format_health(&session->out, session->gate->run_id, session->keeps_alive,
 				     session->is_head);
-		session->is_request_over = true;
+		session->is_request_read = true;
 		if (!session->keeps_alive)
 			session->state = SESSION_DRAIN;
 		mark_dirty(session);
@@ -259,23 +244,14 @@ static void on_head(struct session *session, const struct http_head *head)
 	open_exchange(session, head);
 }
 
-static void on_body(struct session *session, struct bytes data)
-{
-	session->credit -= (uint32_t)data.len;
-	link_write_data(&session->gate->link.out, session->exchange, data);
-}
-
 /* A trailer is read and checked, and goes no further: nothing of it was judged (RFC 9110 6.5.1). */
 static void on_request_end(struct session *session)
 {
-	static const struct link_end end; /* no trailer */
-
-	if (!session->exchange) {
+	session->is_request_read = true;
+	if (call_is_open(&session->call))
+		call_end_request(&session->call);
+	else
 		h1_reader_next(&session->reader); /* it was answered here */
-		return;
-	}
-	link_write_end(&session->gate->link.out, session->exchange, &end);
-	session->is_request_over = true;
 }
 
 static bool is_in_body(const struct h1_reader *reader)
@@ -288,8 +264,8 @@ static bool may_read(const struct session *session)
 {
 	if (session->state == SESSION_DRAIN || session->gate->is_paused)
 		return false;
-	if (session->exchange)
-		return !session->is_request_over;
+	if (call_is_open(&session->call))
+		return !session->call.is_request_over;
 	/* The reply before is still being written: the next request waits for it. */
 	return out_len(session) == 0;
 }
@@ -297,23 +273,22 @@ static bool may_read(const struct session *session)
 /* How much of the input may be read now: within an exchange, not beyond its credit. */
 static size_t readable_len(const struct session *session, size_t len)
 {
-	if (!session->exchange)
+	uint32_t credit = session->call.credit;
+
+	if (!call_is_open(&session->call))
 		return len;
 	/* Without credit, what frames a body is still read: byte by byte, to stop at the body. */
-	if (len > session->credit)
-		len = session->credit || is_in_body(&session->reader) ? session->credit : 1;
+	if (len > credit)
+		len = credit || is_in_body(&session->reader) ? credit : 1;
 	return len > LINK_DATA_MAX ? LINK_DATA_MAX : len;
 }
 
 static void on_broken(struct session *session)
 {
-	bool is_begun = session->is_reply_begun;
+	bool is_open = call_is_open(&session->call);
 
-	if (session->exchange) {
-		link_write_abort(&session->gate->link.out, session->exchange);
-		gate_end_exchange(session->gate, session);
-	}
-	if (is_begun)
+	call_abort(&session->call);
+	if (is_open && session->call.is_reply_begun)
 		session_reset(session);
 	else
 		refuse_fault(session);
@@ -334,8 +309,8 @@ static bool step(struct session *session, struct bytes *input)
 	bytes_take(input, len - part.len);
 	if (event == H1_HEAD)
 		on_head(session, &result->head);
-	else if (event == H1_DATA && session->exchange)
-		on_body(session, result->data);
+	else if (event == H1_DATA && call_is_open(&session->call))
+		call_send(&session->call, result->data);
 	else if (event == H1_END)
 		on_request_end(session);
 	else if (event == H1_BROKEN)
@@ -359,15 +334,15 @@ static void keep(struct session *session, struct bytes rest)
 /* Nothing more will come, and nothing is under way. */
 static bool is_finished(const struct session *session)
 {
-	return session->has_input_ended && !session->exchange && out_len(session) == 0 &&
+	return session->has_input_ended && !call_is_open(&session->call) && out_len(session) == 0 &&
 	       session->in.len == 0;
 }
 
 /* The input has ended in the middle of a request. */
 static bool is_cut_short(const struct session *session)
 {
-	return session->has_input_ended && session->exchange && !session->is_request_over &&
-	       session->in.len == 0;
+	return session->has_input_ended && call_is_open(&session->call) &&
+	       !session->call.is_request_over && session->in.len == 0;
 }
 
 static void process(struct session *session, struct bytes input)
@@ -438,6 +413,7 @@ void session_open(struct gate *gate, int fd)
 	session->deferred.free = free_session;
 	session->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	session->timer.on_due = on_linger_over;
+	call_init(&session->call, gate, &carrier);
 	h1_reader_init(&session->reader, false);
 	buf_init(&session->in, SESSION_IN_MAX);
 	buf_init(&session->out, SESSION_OUT_MAX);
@@ -475,6 +451,11 @@ void session_finish_turn(struct session *session, uint64_t now_ms)
 
 /* ---- replies ---- */
 
+static struct session *session_of(struct call *call)
+{
+	return OWNER_OF(call, struct session, call);
+}
+
 static bool is_informational(int status)
 {
 	return status >= 100 && status < 200;
@@ -497,13 +478,10 @@ static enum http_framing choose_framing(struct session *session, const struct li
 		framing = FRAMING_CLOSE;
 		session->keeps_alive = false;
 	}
-	session->has_reply_body = framing != FRAMING_NONE;
 	session->is_reply_chunked = framing == FRAMING_CHUNKED;
-	session->has_reply_length = framing == FRAMING_LENGTH;
-	session->reply_left = reply->length;
-	/* Its end is the end of the connection: until it is there, none but an abrupt one may come.
-	 */
-	if (framing == FRAMING_CLOSE)
+	session->is_reply_to_end = framing == FRAMING_CLOSE;
+	/* Until its end is there, the connection must not end but abruptly. */
+	if (session->is_reply_to_end)
 		set_abrupt(session, true);
 	return framing;
 }
@@ -524,42 +502,30 @@ static void write_reply_framing(struct session *session, const struct link_reply
 		h1_write_framing(&session->out, framing, reply->length);
 }
 
-void session_on_reply(struct session *session, struct bytes payload)
+static void on_reply(struct call *call, const struct link_reply *reply)
 {
-	static struct link_reply reply; /* large, and needed only in here */
+	struct session *session = session_of(call);
 
-	if (link_parse_reply(payload, &reply) < 0 || session->is_reply_begun) {
-		session_reset(session);
-		return;
-	}
 	make_room(session);
-	if (is_informational(reply.status) && session->is_old)
+	if (is_informational(reply->status) && session->is_old)
 		return; /* a client of HTTP/1.0 does not know them */
-	h1_write_status_line(&session->out, reply.status, reply.reason);
-	for (size_t i = 0; i < reply.field_count; i++)
-		h1_write_field(&session->out, reply.fields[i].name, reply.fields[i].value);
+	h1_write_status_line(&session->out, reply->status, reply->reason);
+	for (size_t i = 0; i < reply->field_count; i++)
+		h1_write_field(&session->out, reply->fields[i].name, reply->fields[i].value);
 	mark_dirty(session);
-	if (is_informational(reply.status)) {
+	if (is_informational(reply->status))
 		h1_write_framing(&session->out, FRAMING_NONE, 0);
-		return;
-	}
-	session->is_reply_begun = true;
-	write_reply_framing(session, &reply);
+	else
+		write_reply_framing(session, reply);
 }
 
-/* A keeper that sends what it must not is as good as none. */
-static bool may_take(const struct session *session, size_t len)
+static void on_data(struct call *call, struct bytes data)
 {
-	return session->is_reply_begun && session->has_reply_body &&
-	       (!session->has_reply_length || len <= session->reply_left) &&
-	       out_len(session) + len + 2 * H1_CHUNK_HEAD_MAX <= SESSION_OUT_MAX;
-}
-
-void session_on_data(struct session *session, struct bytes data)
-{
+	struct session *session = session_of(call);
 	char chunk[H1_CHUNK_HEAD_MAX];
 
-	if (!may_take(session, data.len)) {
+	/* Pieces of a byte each would need more room than the credit says. */
+	if (out_len(session) + data.len + 2 * H1_CHUNK_HEAD_MAX > SESSION_OUT_MAX) {
 		session_reset(session);
 		return;
 	}
@@ -569,23 +535,23 @@ void session_on_data(struct session *session, struct bytes data)
 	buf_add(&session->out, data.data, data.len);
 	if (session->is_reply_chunked)
 		buf_add_text(&session->out, H1_CHUNK_END);
-	if (session->has_reply_length)
-		session->reply_left -= data.len;
-	session->owed += (uint32_t)data.len;
 	mark_dirty(session);
 }
 
 /* Ready for the next request, or for the end. */
-static void end_exchange(struct session *session)
+static void on_end(struct call *call, const struct link_end *end)
 {
-	/* A reply that came before the request was whole: what is left of it is not read. */
-	if (!session->is_request_over) {
-		link_write_abort(&session->gate->link.out, session->exchange);
-		session->keeps_alive = false;
+	struct session *session = session_of(call);
+
+	if (session->is_reply_chunked) {
+		buf_add_text(&session->out, "0\r\n");
+		for (size_t i = 0; i < end->field_count; i++)
+			h1_write_field(&session->out, end->fields[i].name, end->fields[i].value);
+		buf_add_text(&session->out, "\r\n");
 	}
-	gate_end_exchange(session->gate, session);
-	session->is_reply_begun = false;
-	if (session->keeps_alive) {
+	if (session->is_reply_to_end)
+		set_abrupt(session, false);
+	if (session->keeps_alive && session->is_request_read) {
 		session->state = SESSION_READ;
 		h1_reader_next(&session->reader);
 	} else {
@@ -594,34 +560,14 @@ static void end_exchange(struct session *session)
 	mark_dirty(session);
 }
 
-void session_on_end(struct session *session, struct bytes payload)
+static void on_credit(struct call *call)
 {
-	static struct link_end end;
-
-	if (link_parse_end(payload, &end) < 0 || !session->is_reply_begun ||
-	    (session->has_reply_length && session->reply_left > 0)) {
-		session_reset(session);
-		return;
-	}
-	if (session->is_reply_chunked) {
-		buf_add_text(&session->out, "0\r\n");
-		for (size_t i = 0; i < end.field_count; i++)
-			h1_write_field(&session->out, end.fields[i].name, end.fields[i].value);
-		buf_add_text(&session->out, "\r\n");
-	}
-	if (session->has_reply_body && !session->is_reply_chunked && !session->has_reply_length)
-		set_abrupt(session, false); /* it ends with the connection, and here is its end */
-	end_exchange(session);
+	process_kept(session_of(call));
 }
 
-void session_on_credit(struct session *session, uint32_t credit)
+static void on_abort(struct call *call)
 {
-	session->credit += credit;
-	process_kept(session);
+	session_reset(session_of(call));
 }
 
-void session_on_abort(struct session *session)
-{
-	gate_end_exchange(session->gate, session);
-	session_reset(session);
-}
+static const struct carrier carrier = { on_reply, on_data, on_end, on_credit, on_abort };

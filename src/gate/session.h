@@ -14,7 +14,7 @@
 #ifndef GATE_SESSION_H
 #define GATE_SESSION_H
 
-#include "gate/gate.h"
+#include "gate/call.h"
 
 #define SESSION_IN_MAX  GATE_INPUT_SIZE
 #define SESSION_OUT_MAX (HTTP_HEAD_MAX + 2 * LINK_CREDIT_FIRST)
@@ -43,20 +43,15 @@ struct session {
 	struct buf in; /* what has come and has to wait */
 	struct buf out;
 	size_t out_start;
-	uint32_t exchange;    /* 0: none */
-	uint32_t credit;      /* bytes of the request that may still be sent */
-	uint32_t owed;        /* bytes of the reply that were written, but not yet granted anew */
-	uint64_t reply_left;  /* of a reply whose length was declared */
-	size_t linger_left;   /* bytes that are still thrown away */
-	bool is_dirty;        /* in the gate's list of those with something to write */
-	bool is_request_over; /* its end has been sent */
-	bool is_reply_begun;  /* its final head has been written */
-	bool is_reply_chunked;
-	bool has_reply_length;
-	bool has_reply_body;
-	bool is_head;     /* the request is HEAD */
-	bool is_old;      /* ... and of HTTP/1.0 */
-	bool keeps_alive; /* as the agent asked */
+	struct call call;
+	size_t linger_left;    /* bytes that are still thrown away */
+	bool is_dirty;         /* in the gate's list of those with something to write */
+	bool is_request_read;  /* to its end, so that nothing of it is left in the socket */
+	bool is_reply_chunked; /* ... to the agent */
+	bool is_reply_to_end;  /* ... which ends with the connection */
+	bool is_head;          /* the request is HEAD */
+	bool is_old;           /* ... and of HTTP/1.0 */
+	bool keeps_alive;      /* as the agent asked */
 	bool has_input_ended;
 };
 
@@ -68,13 +63,6 @@ void session_close(struct session *session);
 
 /* The same, so that the agent sees an error, whatever it has read so far. */
 void session_reset(struct session *session);
-
-/* Messages of the keeper about its exchange. */
-void session_on_reply(struct session *session, struct bytes payload);
-void session_on_data(struct session *session, struct bytes data);
-void session_on_end(struct session *session, struct bytes payload);
-void session_on_credit(struct session *session, uint32_t credit);
-void session_on_abort(struct session *session);
 
 /* Goes on after the gate was paused. */
 void session_resume(struct session *session);
