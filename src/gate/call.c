@@ -13,13 +13,24 @@ void call_init(struct call *call, struct gate *gate, const struct carrier *carri
  * Numbers go up and wrap around; a number's place in the table is free before it is used, so
  * that finding its exchange is one look.
  */
+static uint32_t next_number(struct gate *gate)
+{
+	do {
+		gate->last_exchange++;
+	} while (gate->last_exchange == 0 || gate->calls[gate->last_exchange % LINK_EXCHANGES_MAX]);
+	return gate->last_exchange;
+}
+
+void call_refuse(struct gate *gate, const struct link_refused *refused)
+{
+	link_write_refused(&gate->link.out, next_number(gate), refused);
+}
+
 void call_open(struct call *call, const struct link_open *open)
 {
 	struct gate *gate = call->gate;
 
-	do {
-		gate->last_exchange++;
-	} while (gate->last_exchange == 0 || gate->calls[gate->last_exchange % LINK_EXCHANGES_MAX]);
+	next_number(gate);
 	gate->calls[gate->last_exchange % LINK_EXCHANGES_MAX] = call;
 	*call = (struct call){
 		.carrier = call->carrier,

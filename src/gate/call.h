@@ -43,6 +43,9 @@ void call_init(struct call *call, struct gate *gate, const struct carrier *carri
 /* Begins one. */
 void call_open(struct call *call, const struct link_open *open);
 
+/* Says, for the record, that a request was refused here and never became a call. */
+void call_refuse(struct gate *gate, const struct link_refused *refused);
+
 /* A piece of the request's body, within the credit; and its end. */
 void call_send(struct call *call, struct bytes data);
 void call_end_request(struct call *call);

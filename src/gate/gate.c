@@ -13,17 +13,17 @@
 #include "sys/pass.h"
 
 #define ACCEPTS_PER_TURN 64
+#define DEAF_MS          100
 
 /* ---- writing, once per turn ---- */
 
-static void set_paused(struct gate *gate, bool is_paused)
+/* Lets those go on who had to wait; one of them may fill the link again, then the others wait on.
+ */
+static void resume_sessions(struct gate *gate)
 {
 	struct session *next;
 
-	if (gate->is_paused == is_paused)
-		return;
-	gate->is_paused = is_paused;
-	/* One of them may fill the link again: the others wait on. */
+	gate->is_paused = false;
 	for (struct session *session = gate->sessions; !gate->is_paused && session;
 	     session = next) {
 		next = session->next;
@@ -31,14 +31,22 @@ static void set_paused(struct gate *gate, bool is_paused)
 	}
 }
 
+/* Until the keeper takes no more, or nobody has anything for it. */
 static void flush_link(struct gate *gate)
 {
-	bool is_behind = false;
-
-	if (link_port_flush(&gate->link, &is_behind) < 0)
-		loop_end(&gate->loop); /* no keeper, no service */
-	else
-		set_paused(gate, is_behind);
+	for (;;) {
+		if (link_port_flush(&gate->link) < 0) {
+			loop_end(&gate->loop); /* no keeper, no service */
+			return;
+		}
+		if (link_port_is_behind(&gate->link)) {
+			gate->is_paused = true;
+			return;
+		}
+		if (!gate->is_paused)
+			return;
+		resume_sessions(gate);
+	}
 }
 
 /* Writing to an agent may let its next request in, and that may be answered at once. */
@@ -103,12 +111,17 @@ void gate_hear(struct gate *gate)
 		set_deaf(gate, false);
 }
 
+static void on_deaf_over(struct loop_timer *timer, uint64_t now_ms)
+{
+	(void)now_ms;
+	gate_hear(OWNER_OF(timer, struct gate, deaf_timer));
+}
+
 static void on_listener(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
 	struct gate *gate = ((struct listener *)(void *)source)->gate; /* its first member */
 
 	(void)ready;
-	(void)now_ms;
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
 		int fd;
 
@@ -119,8 +132,11 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 		}
 		fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0 &&
-		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
 			set_deaf(gate, true);
+			/* It may be others who have them all: then nothing of ours will end. */
+			loop_set_timer(&gate->loop, &gate->deaf_timer, now_ms + DEAF_MS);
+		}
 		if (fd < 0)
 			return;
 		session_open(gate, fd);
@@ -180,6 +196,7 @@ int gate_run(int control_fd, int link_fd, size_t session_max)
 		die_no_memory();
 	gate->session_max = session_max < LINK_EXCHANGES_MAX ? session_max : LINK_EXCHANGES_MAX - 1;
 	gate->control = (struct loop_source){ .fd = -1, .on_ready = on_control };
+	gate->deaf_timer.on_due = on_deaf_over;
 	r = loop_init(&gate->loop);
 	gate->loop.on_turn_end = on_turn_end;
 	if (r == 0)

@@ -46,6 +46,7 @@ struct gate {
 	size_t session_count, session_max;
 	uint32_t last_exchange;
 	struct call *calls[LINK_EXCHANGES_MAX]; /* by number */
+	struct loop_timer deaf_timer;
 	bool is_deaf;            /* no descriptor or no place is free: none is taken until one is */
 	bool is_paused;          /* the keeper does not keep up: agents wait */
 	char run_id[72];         /* empty on a socket that many runs share */

@@ -64,6 +64,15 @@ void session_reset(struct session *session)
 	session_close(session);
 }
 
+/* What a record keeps of a request that was refused here. */
+#define REFUSED_METHOD_MAX 32
+#define REFUSED_PATH_MAX   2048
+
+static struct bytes cut(struct bytes text, size_t most)
+{
+	return (struct bytes){ text.data, text.len < most ? text.len : most };
+}
+
 /* ---- writing to the agent ---- */
 
 static size_t out_len(const struct session *session)
@@ -167,9 +176,17 @@ static void throw_away(struct session *session)
 		session->linger_left -= (size_t)n;
 }
 
-/* Answers by ourselves; the connection ends after it unless it may go on. */
-static void answer(struct session *session, int status, const char *code, const char *message)
+/* Answers by ourselves; the connection ends after it unless it may go on. `head` may be NULL. */
+static void refuse(struct session *session, int status, const char *code, const char *message,
+		   const struct http_head *head)
 {
+	struct link_refused refused = { .code = bytes_of(code) };
+
+	if (head) {
+		refused.method = cut(head->method, REFUSED_METHOD_MAX);
+		refused.path = cut(head->path, REFUSED_PATH_MAX);
+	}
+	call_refuse(session->gate, &refused);
 	refuse_format(&session->out, status, code, message, session->gate->run_id,
 		      session->keeps_alive);
 	if (!session->keeps_alive)
@@ -185,7 +202,7 @@ static void refuse_fault(struct session *session)
 
 	session->keeps_alive = false; /* where the next request begins is anyone's guess */
 	session->is_request_read = false;
-	answer(session, info->status, info->code, info->text);
+	refuse(session, info->status, info->code, info->text, NULL);
 }
 
 static bool is_path(struct bytes target, const char *path)
@@ -229,7 +246,7 @@ static void on_head(struct session *session, const struct http_head *head)
 	session->is_request_read = false;
 	if (bytes_equal(head->method, BYTES("CONNECT")) || head->path.data[0] != '/') {
 		session->keeps_alive = false;
-		answer(session, 405, "method_not_allowed", "this endpoint is no proxy");
+		refuse(session, 405, "method_not_allowed", "this endpoint is no proxy", head);
 		return;
 	}
 	if (is_path(head->path, "/health") && head->framing == FRAMING_NONE) {
@@ -260,8 +277,11 @@ static bool is_in_body(const struct h1_reader *reader)
 }
 
 /* Whether it is this session's turn to be read. */
-static bool may_read(const struct session *session)
+static bool may_read(struct session *session)
 {
+	/* The link has a limit, and every session comes here before it adds to it. */
+	if (link_port_is_behind(&session->gate->link))
+		session->gate->is_paused = true;
 	if (session->state == SESSION_DRAIN || session->gate->is_paused)
 		return false;
 	if (call_is_open(&session->call))

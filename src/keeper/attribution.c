@@ -57,6 +57,36 @@ bool attribution_is_removed(struct bytes name)
 	return false;
 }
 
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* One character of a query, decoded and in lower case. */
+static char decode(struct bytes *text)
+{
+	char c = bytes_take(text, 1).data[0];
+
+	if (c == '%' && text->len >= 2 && hex_digit(text->data[0]) >= 0 &&
+	    hex_digit(text->data[1]) >= 0) {
+		c = (char)(hex_digit(text->data[0]) << 4 | hex_digit(text->data[1]));
+		bytes_take(text, 2);
+	}
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whether it is this name, however it is written. */
+static bool is_parameter(struct bytes name, const char *parameter)
+{
+	for (; name.len > 0 && *parameter; parameter++)
+		if (decode(&name) != *parameter)
+			return false;
+	return name.len == 0 && !*parameter;
+}
+
 /* Adds the query without the parameter in which clients of this provider send a key. */
 static void add_query(struct buf *out, struct bytes query, const char *key_parameter)
 {
@@ -77,7 +107,7 @@ static void add_query(struct buf *out, struct bytes query, const char *key_param
 		}
 		rest = part;
 		name = bytes_split(&rest, '=', &name) ? name : part;
-		if (part.len == 0 || bytes_equal_nocase(name, bytes_of(key_parameter)))
+		if (part.len == 0 || is_parameter(name, key_parameter))
 			continue;
 		buf_add_text(out, before);
 		buf_add(out, part.data, part.len);
@@ -134,11 +164,14 @@ void attribution_write(struct buf *out, const struct keeper_config *config,
 	write_request_line(out, llm, open->method, path, query);
 	h1_write_field(out, BYTES("host"), bytes_of(llm->url.authority));
 	for (size_t i = 0; i < open->field_count; i++)
-		if (!attribution_is_removed(open->fields[i].name))
+		if (!attribution_is_removed(open->fields[i].name) &&
+		    (!key || !is_named(open->fields[i].name, "accept-encoding")))
 			h1_write_field(out, open->fields[i].name, open->fields[i].value);
 	if (key) {
 		struct bytes value = secret_get(key);
 
+		/* INV-NO-REFLECTION: a reply is searched for the key, and so must be readable. */
+		h1_write_field(out, BYTES("accept-encoding"), BYTES("identity"));
 		buf_add_text(out, llm->provider->key_header);
 		buf_add_text(out, ": ");
 		buf_add_text(out, llm->provider->key_prefix);

@@ -198,8 +198,8 @@ void exchange_finish(struct exchange *exchange, uint64_t now_ms)
 	struct origin *origin = exchange->origin;
 
 	add_outcome(exchange, "complete", NULL, now_ms);
-	if (exchange->may_reuse && exchange->is_request_over && exchange->request.len == 0 &&
-	    origin->in.len == 0) {
+	if (exchange->may_reuse && !exchange->has_write_failed && exchange->is_request_over &&
+	    exchange->request.len == 0 && origin->in.len == 0) {
 		exchange->origin = NULL;
 		origin_give_back(origin, now_ms);
 	}
@@ -221,8 +221,11 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 
 	set_state(exchange, EXCHANGE_DECIDED);
 	add_decision(exchange, method, path, REFUSAL_NONE);
-	exchange->next_decided = keeper->decided;
-	keeper->decided = exchange;
+	if (keeper->decided)
+		keeper->last_decided->next_decided = exchange;
+	else
+		keeper->decided = exchange;
+	keeper->last_decided = exchange;
 }
 
 static void on_silence(struct loop_timer *timer, uint64_t now_ms)
@@ -346,8 +349,12 @@ void exchange_mark_dirty(struct exchange *exchange)
 	if (exchange->is_dirty || exchange->state != EXCHANGE_RELAY)
 		return;
 	exchange->is_dirty = true;
-	exchange->next_dirty = keeper->dirty;
-	keeper->dirty = exchange;
+	exchange->next_dirty = NULL;
+	if (keeper->dirty)
+		keeper->last_dirty->next_dirty = exchange;
+	else
+		keeper->dirty = exchange;
+	keeper->last_dirty = exchange;
 }
 
 static size_t request_len(const struct exchange *exchange)
@@ -388,7 +395,7 @@ void exchange_flush(struct exchange *exchange, uint64_t now_ms)
 		if (n < 0) {
 			/* It may have answered before it closed: that is read first. */
 			exchange->request.len = exchange->request_start = 0;
-			exchange->may_reuse = false;
+			exchange->has_write_failed = true;
 			break;
 		}
 		exchange->request_start += (size_t)n;

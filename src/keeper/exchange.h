@@ -66,8 +66,9 @@ struct exchange {
 	int status;                         /* of the reply; 0: none yet */
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
-	bool may_reuse;                            /* the connection, by the reply's head */
-	bool finds_cost;                           /* the reply is to be searched for one */
+	bool has_write_failed; /* the upstream is gone, whatever reading it says */
+	bool may_reuse;        /* the connection, by the reply's head */
+	bool finds_cost;       /* the reply is to be searched for one */
 	uint64_t start_ms, first_byte_ms, last_ms; /* last_ms: when something moved */
 	uint64_t sent_bytes, received_bytes;
 	char *run_id; /* of a token, owned; or the run's, borrowed */

@@ -111,8 +111,8 @@ static int decode_escape(struct bytes *text)
 	return (int)value;
 }
 
-/* One character of a key as it is meant, folded; names in rules are lower-case ASCII. */
-static char decode(struct bytes *text)
+/* One character of a key as it is meant; 0 for those that no name in here has. */
+static int decode(struct bytes *text)
 {
 	static const struct {
 		struct bytes form;
@@ -124,13 +124,22 @@ static char decode(struct bytes *text)
 		if (text->len >= others[i].form.len &&
 		    memcmp(text->data, others[i].form.data, others[i].form.len) == 0) {
 			bytes_take(text, others[i].form.len);
-			return fold(others[i].value);
+			return others[i].value;
 		}
 	c = (unsigned char)bytes_take(text, 1).data[0];
-	return fold(c == '\\' ? decode_escape(text) : c);
+	return c == '\\' ? decode_escape(text) : c;
 }
 
 static bool key_is(struct bytes key, const char *name)
+{
+	for (; key.len > 0 && *name; name++)
+		if (fold(decode(&key)) != *name)
+			return false;
+	return key.len == 0 && !*name;
+}
+
+/* The same to the letter: what is asked for by this name, not what might be taken for it. */
+static bool key_is_exactly(struct bytes key, const char *name)
 {
 	for (; key.len > 0 && *name; name++)
 		if (decode(&key) != *name)
@@ -158,7 +167,7 @@ static void note_within(struct json_edit *edit, struct bytes key)
 	for (const struct json_edit_rule *rule = edit->rules; rule->name; rule++)
 		if (rule->within && key_is(key, rule->within))
 			edit->within = rule->within;
-	edit->is_model = key_is(key, "model");
+	edit->is_model = key_is_exactly(key, "model");
 	if (edit->is_model) {
 		edit->model_len = 0; /* the last one counts, as it does for others */
 		edit->model_count++;

@@ -160,12 +160,8 @@ static void start_decided(struct keeper *keeper, uint64_t now_ms)
 	struct exchange *exchange = keeper->decided, *next;
 	bool is_recorded;
 
-	if (!keeper->has_decision) {
-		if (keeper->audit.drafts.len > 0 && !keeper->audit_timer.place)
-			loop_set_timer(&keeper->loop, &keeper->audit_timer,
-				       now_ms + OUTCOMES_DELAY_MS);
+	if (!keeper->has_decision)
 		return;
-	}
 	is_recorded = audit_flush(&keeper->audit) == 0;
 	keeper->has_decision = false;
 	keeper->decided = NULL;
@@ -192,7 +188,9 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 		exchange_flush(exchange, now_ms);
 	}
 	if (keeper->run)
-		run_flush(keeper->run);
+		run_flush(keeper->run, now_ms);
+	if (keeper->audit.drafts.len > 0 && !keeper->audit_timer.place)
+		loop_set_timer(&keeper->loop, &keeper->audit_timer, now_ms + OUTCOMES_DELAY_MS);
 }
 
 static void add_end(struct keeper *keeper)

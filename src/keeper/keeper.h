@@ -54,8 +54,10 @@ struct keeper {
 	struct run *run;               /* the one link of a private keeper */
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
-	struct exchange *decided;      /* of this turn: they go on when their records are written */
-	struct exchange *dirty;        /* with bytes for their origins */
+	/* Of this turn, in their order: whoever goes on when the records are written, and
+	 * whoever has bytes for an origin. */
+	struct exchange *decided, *last_decided;
+	struct exchange *dirty, *last_dirty;
 	uint64_t allowed, refused;
 	struct h1_result result; /* of the reply being read; for one event only */
 	char input[KEEPER_INPUT_SIZE];

@@ -70,11 +70,25 @@ static void send_head(struct exchange *exchange, const struct http_head *head)
 	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
 }
 
+/* INV-NO-REFLECTION: what cannot be read cannot be searched for the secret. */
+static bool is_encoded(const struct exchange *exchange, const struct http_head *head)
+{
+	const struct http_field *field = http_find_field(head, BYTES("content-encoding"));
+
+	return field && exchange->upstream->pattern &&
+	       !bytes_equal_nocase(field->value, BYTES("identity"));
+}
+
 /* False when the reply has failed. */
 static bool on_head(struct exchange *exchange, const struct http_head *head, uint64_t now_ms)
 {
 	if (head->status == 101) {
 		exchange_fail(exchange, REFUSAL_GARBAGE, "it switched protocols", now_ms);
+		return false;
+	}
+	if (is_encoded(exchange, head)) {
+		exchange_fail(exchange, REFUSAL_GARBAGE, "it is encoded, and was asked not to be",
+			      now_ms);
 		return false;
 	}
 	if (head->status < 200) {
@@ -203,7 +217,8 @@ static void process(struct exchange *exchange, struct bytes input, uint64_t now_
 static void on_input_end(struct exchange *exchange, int error, uint64_t now_ms)
 {
 	struct h1_reader *reader = &exchange->origin->reader;
-	enum h1_event event = error ? H1_BROKEN : h1_read_end(reader);
+	/* A write that failed has taken the socket's error: what looks like an end is none. */
+	enum h1_event event = error || exchange->has_write_failed ? H1_BROKEN : h1_read_end(reader);
 
 	if (event == H1_END)
 		on_reply_end(exchange, NULL, now_ms);

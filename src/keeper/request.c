@@ -132,6 +132,38 @@ static const struct http_field *find_field(const struct link_open *open, const c
 	return NULL;
 }
 
+/* "application/json", with "charset=utf-8" at most behind it. */
+static bool is_json_type(struct bytes value)
+{
+	struct bytes type;
+
+	if (!bytes_split(&value, ';', &type))
+		return bytes_equal_nocase(value, BYTES("application/json"));
+	while (type.len > 0 && type.data[type.len - 1] == ' ')
+		type.len--;
+	while (value.len > 0 && value.data[0] == ' ')
+		bytes_take(&value, 1);
+	return bytes_equal_nocase(type, BYTES("application/json")) &&
+	       bytes_equal_nocase(value, BYTES("charset=utf-8"));
+}
+
+/*
+ * INV-ATTRIBUTION: a body can be JSON and, for a reader that goes by its type, a form at the
+ * same time. One whose type says anything else than JSON is not taken for it.
+ */
+static bool is_typed_json(const struct link_open *open)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < open->field_count; i++) {
+		if (!bytes_equal_nocase(open->fields[i].name, BYTES("content-type")))
+			continue;
+		if (++count > 1 || !is_json_type(open->fields[i].value))
+			return false;
+	}
+	return true;
+}
+
 static struct exchange_body *body_new(struct exchange *exchange)
 {
 	struct exchange_body *body = calloc(1, sizeof(*body));
@@ -209,6 +241,8 @@ static enum refusal route_held(struct exchange *exchange, const struct link_open
 	if (refusal != REFUSAL_NONE)
 		return refusal;
 	set_upstream(exchange, route.llm);
+	if (is_litellm(exchange) && !is_typed_json(open))
+		return REFUSAL_NOT_TYPED;
 	if (is_litellm(exchange) && edit_held(exchange) < 0)
 		return REFUSAL_NOT_JSON;
 	return REFUSAL_NONE;
@@ -325,6 +359,9 @@ static void judge(struct exchange *exchange, struct bytes payload, const struct 
 	if (refusal == REFUSAL_NONE && has_body && find_field(open, "content-encoding") &&
 	    (route.needs_model || is_litellm(exchange)))
 		refusal = REFUSAL_ENCODED;
+	if (refusal == REFUSAL_NONE && has_body && !route.needs_model && is_litellm(exchange) &&
+	    !is_typed_json(open))
+		refusal = REFUSAL_NOT_TYPED;
 	if (refusal != REFUSAL_NONE) {
 		exchange_refuse(exchange, refusal, open->method, path, now_ms);
 		return;

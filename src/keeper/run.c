@@ -7,29 +7,48 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "http/path.h"
 #include "keeper/exchange.h"
 
 /* ---- writing ---- */
 
-/* The gate keeps up again, or no more: origins are read accordingly. */
-static void set_stalled(struct run *run, bool is_stalled)
+/* The gate keeps up no more: origins are not read. */
+static void stall(struct run *run)
 {
-	if (run->is_stalled == is_stalled)
-		return;
-	run->is_stalled = is_stalled;
+	run->is_stalled = true;
 	for (size_t i = 0; i < LINK_EXCHANGES_MAX; i++)
 		if (run->by_id[i] && run->by_id[i]->state == EXCHANGE_RELAY)
 			exchange_set_interest(run->by_id[i]);
 }
 
-void run_flush(struct run *run)
+/* It does again; what TLS has read ahead is read first, for there will be no event. */
+static void go_on(struct run *run, uint64_t now_ms)
 {
-	bool is_behind = false;
+	run->is_stalled = false;
+	for (size_t i = 0; i < LINK_EXCHANGES_MAX && !run->is_stalled; i++) {
+		if (run->by_id[i])
+			exchange_on_credit(run->by_id[i], 0, now_ms);
+		if (link_port_is_behind(&run->link))
+			stall(run);
+	}
+}
 
-	if (link_port_flush(&run->link, &is_behind) < 0)
-		loop_end(&run->keeper->loop); /* no gate, no run */
-	else
-		set_stalled(run, is_behind);
+void run_flush(struct run *run, uint64_t now_ms)
+{
+	for (;;) {
+		if (link_port_flush(&run->link) < 0) {
+			loop_end(&run->keeper->loop); /* no gate, no run */
+			return;
+		}
+		if (link_port_is_behind(&run->link)) {
+			if (!run->is_stalled)
+				stall(run);
+			return;
+		}
+		if (!run->is_stalled)
+			return;
+		go_on(run, now_ms);
+	}
 }
 
 /* ---- reading ---- */
@@ -41,6 +60,29 @@ static struct exchange *find_exchange(struct run *run, uint32_t id)
 	return exchange && exchange->id == id ? exchange : NULL;
 }
 
+/* The gate has refused what was no request, or none for us: that is on record, too. */
+static int on_refused(struct run *run, uint32_t id, struct bytes payload)
+{
+	struct link_refused refused;
+	struct audit_decision decision = {
+		.run_id = bytes_of(run->run_id),
+		.attempt = run->attempt,
+		.exchange = id,
+	};
+
+	if (link_parse_refused(payload, &refused) < 0)
+		return -EPROTO;
+	decision.reason = refused.code;
+	if (refused.method.len > 0)
+		decision.method = refused.method;
+	if (refused.path.len > 0)
+		decision.path = http_path_split(refused.path, &(struct bytes){ NULL, 0 });
+	run->keeper->refused++;
+	run->keeper->has_decision = true;
+	audit_add_decision(&run->keeper->audit, &decision);
+	return 0;
+}
+
 static int on_message(struct link_port *port, enum link_event event, struct bytes payload,
 		      uint64_t now_ms)
 {
@@ -50,6 +92,8 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 
 	if (event == LINK_MESSAGE && port->reader.type == LINK_OPEN)
 		return exchange_open(run, id, payload, now_ms);
+	if (event == LINK_MESSAGE && port->reader.type == LINK_REFUSED)
+		return on_refused(run, id, payload);
 	exchange = find_exchange(run, id);
 	if (!exchange)
 		return 0; /* ended on our side while this was under way */
@@ -94,7 +138,7 @@ int run_open(struct keeper *keeper, int link_fd, struct run **ret_run)
 	}
 	if (run->run_id[0])
 		link_write_hello(&run->link.out, bytes_of(run->run_id), run->attempt);
-	run_flush(run);
+	run_flush(run, clock_now_ms());
 	*ret_run = run;
 	return 0;
 }

@@ -29,6 +29,6 @@ int run_open(struct keeper *keeper, int link_fd, struct run **ret_run) must_chec
 void run_close(struct run *run);
 
 /* Writes what the link takes. */
-void run_flush(struct run *run);
+void run_flush(struct run *run, uint64_t now_ms);
 
 #endif

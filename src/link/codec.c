@@ -130,6 +130,16 @@ void link_write_abort(struct buf *out, uint32_t exchange)
 	end_message(out, begin_message(out, LINK_ABORT, exchange));
 }
 
+void link_write_refused(struct buf *out, uint32_t exchange, const struct link_refused *refused)
+{
+	size_t start = begin_message(out, LINK_REFUSED, exchange);
+
+	put_text(out, refused->code);
+	put_text(out, refused->method);
+	put_text(out, refused->path);
+	end_message(out, start);
+}
+
 /* ---- parsing: from here on the bytes may be the agent's ---- */
 
 struct source {
@@ -230,6 +240,8 @@ int link_parse_open(struct bytes payload, struct link_open *ret_open)
 	ret_open->host = get_text(&source);
 	ret_open->path = get_text(&source);
 	require(&source, ret_open->is_tls <= 1 && ret_open->minor <= 1);
+	/* Only a reply, to HEAD, has a length and no body. */
+	require(&source, ret_open->framing == FRAMING_LENGTH || ret_open->length == 0);
 	require(&source, charset_is_token(ret_open->method));
 	require(&source, ret_open->host.len == 0 || charset_is_authority(ret_open->host));
 	require(&source,
@@ -265,5 +277,18 @@ int link_parse_credit(struct bytes payload, uint32_t *ret_credit)
 
 	*ret_credit = (uint32_t)get_number(&source, 4);
 	require(&source, *ret_credit > 0 && *ret_credit <= UINT32_C(1) << 24);
+	return finish(&source);
+}
+
+int link_parse_refused(struct bytes payload, struct link_refused *ret_refused)
+{
+	struct source source = { .left = payload };
+
+	ret_refused->code = get_text(&source);
+	ret_refused->method = get_text(&source);
+	ret_refused->path = get_text(&source);
+	require(&source, charset_is_token(ret_refused->code));
+	require(&source, ret_refused->method.len == 0 || charset_is_token(ret_refused->method));
+	require(&source, ret_refused->path.len == 0 || charset_is_target(ret_refused->path));
 	return finish(&source);
 }

@@ -21,6 +21,7 @@
 #define LINK_HEADER_LEN   12
 #define LINK_HEAD_MAX     (HTTP_HEAD_MAX + HTTP_TARGET_MAX + 4096)
 #define LINK_DATA_MAX     32768
+#define LINK_REFUSED_MAX  4096
 #define LINK_CREDIT_FIRST 65536 /* what each side may send of a body before it is granted more */
 
 /* Exchanges at once. No two under way may have the same number modulo this. */
@@ -91,6 +92,11 @@ struct link_end {
 	size_t field_count;
 };
 
+/* A request that never became an exchange; method and path as far as they could be read. */
+struct link_refused {
+	struct bytes code, method, path;
+};
+
 /* Each appends one whole message. The buffer must have room; it is as large as its sender wants. */
 void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt);
 void link_write_open(struct buf *out, uint32_t exchange, const struct link_open *open);
@@ -99,6 +105,7 @@ void link_write_data(struct buf *out, uint32_t exchange, struct bytes data);
 void link_write_end(struct buf *out, uint32_t exchange, const struct link_end *end);
 void link_write_credit(struct buf *out, uint32_t exchange, uint32_t credit);
 void link_write_abort(struct buf *out, uint32_t exchange);
+void link_write_refused(struct buf *out, uint32_t exchange, const struct link_refused *refused);
 
 /* Each reads a payload whole, or returns -EPROTO: nothing missing, nothing left over. */
 int link_parse_hello(struct bytes payload, struct bytes *ret_run_id,
@@ -107,5 +114,6 @@ int link_parse_open(struct bytes payload, struct link_open *ret_open) must_check
 int link_parse_reply(struct bytes payload, struct link_reply *ret_reply) must_check;
 int link_parse_end(struct bytes payload, struct link_end *ret_end) must_check;
 int link_parse_credit(struct bytes payload, uint32_t *ret_credit) must_check;
+int link_parse_refused(struct bytes payload, struct link_refused *ret_refused) must_check;
 
 #endif

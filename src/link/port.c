@@ -79,7 +79,7 @@ static void make_room(struct link_port *port)
 	port->out_start = 0;
 }
 
-int link_port_flush(struct link_port *port, bool *ret_is_behind)
+int link_port_flush(struct link_port *port)
 {
 	while (out_len(port) > 0) {
 		ssize_t n = send(port->source.fd, port->out.data + port->out_start, out_len(port),
@@ -97,6 +97,5 @@ int link_port_flush(struct link_port *port, bool *ret_is_behind)
 	if (port->out.len == port->out.max)
 		return -ENOBUFS;
 	make_room(port);
-	*ret_is_behind = out_len(port) > LINK_PORT_HIGH;
 	return loop_change(port->loop, &port->source, LOOP_READ | (out_len(port) ? LOOP_WRITE : 0));
 }

@@ -33,10 +33,15 @@ int link_port_open(struct link_port *port, struct loop *loop, int fd, enum link_
 /* The descriptor is closed, too. */
 void link_port_close(struct link_port *port);
 
+/* Whether the other side does not keep up with what has been added so far. */
+static inline bool link_port_is_behind(const struct link_port *port)
+{
+	return port->out.len - port->out_start > LINK_PORT_HIGH;
+}
+
 /*
- * Writes what the other side takes; *ret_is_behind tells whether much is left. 0, or -errno
- * when the link is over.
+ * Writes what the other side takes. 0, or -errno when the link is over.
  */
-int link_port_flush(struct link_port *port, bool *ret_is_behind) must_check;
+int link_port_flush(struct link_port *port) must_check;
 
 #endif

@@ -207,12 +207,13 @@ def test_an_agent_that_goes_away_ends_its_exchange(gate):
     (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 70000 + b"\r\n\r\n", 431, "head_too_large"),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n\n", 400, "bad_line_end"),
 ])
-def test_what_is_refused_never_reaches_the_keeper(gate, sent, status, code):
+def test_what_is_refused_is_on_record_and_goes_no_further(gate, sent, status, code):
     agent = gate.connect(sent)
     head, _, body = read_all(agent).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status) and b"connection: close" in head
     assert json.loads(body)["error"]["code"] == code
     assert json.loads(body)["error"]["runId"] == "r-1"
+    assert gate.keeper.refused()[0] == code
     # Control: the same gate passes the next one on.
     gate.connect(GET + b"\r\n")
     assert gate.keeper.request().path == "/v1/models"

@@ -3,7 +3,7 @@
 import socket
 import struct
 
-HELLO, OPEN, REPLY, DATA, END, CREDIT, ABORT = range(1, 8)
+HELLO, OPEN, REPLY, DATA, END, CREDIT, ABORT, REFUSED = range(1, 9)
 NONE, LENGTH, CHUNKED, CLOSE = range(4)
 
 
@@ -73,6 +73,13 @@ class Keeper:
         kind, exchange, payload = self.receive()
         assert kind == OPEN, kind
         return Request(exchange, payload)
+
+    def refused(self):
+        """What the gate refused by itself: (code, method, path)."""
+        kind, _, payload = self.receive()
+        assert kind == REFUSED, kind
+        reader = Reader(payload)
+        return reader.text(), reader.text(), reader.text()
 
     def body(self):
         """The body that follows a request, and its trailer; credit is granted as it comes."""
