@@ -2,6 +2,8 @@
 /* The gate as a process: descriptor 3 brings its listeners, descriptor 4 is the link. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -39,6 +41,9 @@ int cmd_gate(int argc, char **argv)
 		fprintf(stderr, "warder-gateway: the gate is started by warder, not by hand\n");
 		return WARDER_EXIT_FAILED;
 	}
+	/* Whatever becomes of it: it does not outlive whoever started it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return WARDER_EXIT_FAILED;
 	heap_settle();
 	rlimit_raise(RLIMIT_NOFILE, connections + OTHER_FDS);
 	if (confine(&err) < 0) {

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #define PROGRAM   "warder-gateway"
 #define WORDS_MAX 1100
 #define STOP_MS   5000 /* for the last records to be written */
+#define REAP_MS   1    /* between two looks at whether a process has ended */
 
 /* Where the program is; the installed place when it is nowhere. */
 static const char *find_program(char *ret_path, size_t size)
@@ -195,6 +197,15 @@ static void wipe_source(const char *source)
 		explicit_bzero(value, strlen(value));
 }
 
+void gateway_wipe_words(struct bytes words)
+{
+	struct bytes word, source;
+
+	while (bytes_split(&words, '\0', &word) && bytes_split(&words, '\0', &source))
+		if (bytes_equal(word, BYTES("--llm-key")))
+			wipe_source(source.data);
+}
+
 void gateway_wipe_sources(const struct keeper_config *config)
 {
 	for (size_t i = 0; i < config->llm_count; i++)
@@ -223,17 +234,21 @@ int gateway_start(struct gateway *gateway, const struct gateway_run *run,
 
 /* ---- stopping ---- */
 
-static bool reap(pid_t *pid, bool is_forced)
+/* Waits until the deadline, and no longer: one that does not end by itself is ended. */
+static bool reap(pid_t *pid, uint64_t deadline_ms)
 {
 	int status = 0;
+	pid_t r = 0;
 
 	if (*pid == 0)
 		return false;
-	if (is_forced)
+	while ((r = waitpid(*pid, &status, WNOHANG)) == 0 && clock_now_ms() < deadline_ms)
+		poll(NULL, 0, REAP_MS);
+	if (r == 0) {
 		kill(*pid, SIGKILL);
-	while (waitpid(*pid, &status, 0) < 0)
-		if (errno != EINTR)
-			break;
+		while (waitpid(*pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
 	*pid = 0;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -263,9 +278,9 @@ void gateway_stop(struct gateway *gateway, struct gateway_summary *ret_summary)
 		if (type <= 0)
 			break;
 	}
-	if (!reap(&gateway->gate, type != 0))
+	close_fd(&gateway->status_fd); /* the keeper ends with it, whatever the gate does */
+	if (!reap(&gateway->gate, deadline_ms))
 		ret_summary->is_complete = false;
-	if (!reap(&gateway->keeper, type != 0))
+	if (!reap(&gateway->keeper, deadline_ms))
 		ret_summary->is_complete = false;
-	close_fd(&gateway->status_fd);
 }

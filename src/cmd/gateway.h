@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "config/keeper_config.h"
 
@@ -48,6 +49,9 @@ struct gateway_summary {
  * whatever is forked from it: only the keeper has them (INV-SECRETS-HOST-ONLY).
  */
 void gateway_wipe_sources(const struct keeper_config *config);
+
+/* The same for the words of a keeper's options: texts, each with its NUL. */
+void gateway_wipe_words(struct bytes words);
 
 /* Starts the keeper, wipes the sources that `config` names, and starts the gate. */
 int gateway_start(struct gateway *gateway, const struct gateway_run *run,

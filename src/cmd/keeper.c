@@ -93,10 +93,10 @@ static int serve(struct keeper *keeper, const struct keeper_config *config, stru
 	}
 	r = status_send(STATUS_FD, STATUS_READY, "");
 	if (r == 0)
-		r = keeper_serve(keeper, LINK_FD);
+		r = keeper_serve(keeper, LINK_FD, STATUS_FD);
 	if (r == 0)
 		r = status_send_summary(STATUS_FD, keeper->allowed, keeper->refused, path);
-	else
+	if (r < 0)
 		err_set(err, -r, "serve the run");
 	keeper_close(keeper);
 	return r;
@@ -107,7 +107,7 @@ int cmd_keeper(int argc, char **argv)
 	static struct keeper keeper; /* large */
 	struct keeper_config config;
 	struct config_file file = { .run = { NULL, 0 } };
-	struct err err;
+	struct err err = { 0 };
 	int r;
 
 	if (fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) < 0 || fcntl(LINK_FD, F_SETFD, FD_CLOEXEC) < 0 ||

@@ -164,13 +164,14 @@ static int start(const struct serve_config *config, struct gateway *gateway, int
 		.connections = config->keeper.connections,
 	};
 	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
+	size_t len;
 	int type, r = text ? gateway_start(gateway, &run, &config->keeper, err) : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	do {
-		type = status_receive(gateway->status_fd, -1, text, NULL);
-	} while (type == STATUS_WORDS); /* of a file: those for a sandbox mean nothing here */
+	/* Words are those of a file: what it names as sources is wiped here, too. */
+	while ((type = status_receive(gateway->status_fd, -1, text, &len)) == STATUS_WORDS)
+		gateway_wipe_words((struct bytes){ text, len });
 	if (type == STATUS_FAILED)
 		return err_say(err, EINVAL, "%.500s", text);
 	if (type != STATUS_READY)
@@ -205,7 +206,7 @@ static int open_signals(void)
 
 static int serve(const struct serve_config *config, struct err *err)
 {
-	_cleanup_close_ int listener_fd = -1, signal_fd = open_signals();
+	_cleanup_close_ int listener_fd = -1, signal_fd = -1;
 	struct gateway gateway = GATEWAY_INIT;
 	struct gateway_summary summary;
 	int r = listen_on(config, &listener_fd, err);
@@ -214,6 +215,8 @@ static int serve(const struct serve_config *config, struct err *err)
 		return r;
 	r = start(config, &gateway, listener_fd, err);
 	close_fd(&listener_fd); /* the gate's alone: it ends with it */
+	/* Not before: until it serves, a signal simply ends it, and with it the others. */
+	signal_fd = open_signals();
 	if (r == 0)
 		wait_for_end(&gateway, signal_fd);
 	gateway_stop(&gateway, &summary);

@@ -139,7 +139,7 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 		}
 		if (fd < 0)
 			return;
-		session_open(gate, fd);
+		session_open(gate, fd, now_ms);
 	}
 }
 

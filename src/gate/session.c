@@ -158,10 +158,23 @@ static void end_connection(struct session *session, uint64_t now_ms)
 	set_interest(session);
 }
 
-static void on_linger_over(struct loop_timer *timer, uint64_t now_ms)
+/* Whether it is the agent that everything waits for. */
+static bool is_agents_turn(const struct session *session)
 {
-	(void)now_ms;
-	session_close(OWNER_OF(timer, struct session, timer));
+	return out_len(session) > 0 || !call_is_open(&session->call) ||
+	       !session->call.is_request_over;
+}
+
+static void on_silence(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct session *session = OWNER_OF(timer, struct session, timer);
+
+	if (!is_agents_turn(session) || session->gate->is_paused)
+		session->last_ms = now_ms;
+	if (session->state == SESSION_LINGER || now_ms >= session->last_ms + SESSION_IDLE_MS)
+		session_close(session);
+	else
+		loop_set_timer(&session->gate->loop, timer, session->last_ms + SESSION_IDLE_MS);
 }
 
 static void throw_away(struct session *session)
@@ -408,7 +421,7 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 {
 	struct session *session = OWNER_OF(source, struct session, source);
 
-	(void)now_ms;
+	session->last_ms = now_ms;
 	if (ready & LOOP_HANGUP) {
 		session_close(session); /* nobody is there any more to answer */
 		return;
@@ -423,7 +436,7 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 		mark_dirty(session);
 }
 
-void session_open(struct gate *gate, int fd)
+void session_open(struct gate *gate, int fd, uint64_t now_ms)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
@@ -432,7 +445,7 @@ void session_open(struct gate *gate, int fd)
 	session->gate = gate;
 	session->deferred.free = free_session;
 	session->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
-	session->timer.on_due = on_linger_over;
+	session->timer.on_due = on_silence;
 	call_init(&session->call, gate, &carrier);
 	h1_reader_init(&session->reader, false);
 	buf_init(&session->in, SESSION_IN_MAX);
@@ -442,6 +455,8 @@ void session_open(struct gate *gate, int fd)
 		free_session(&session->deferred);
 		return;
 	}
+	session->last_ms = now_ms;
+	loop_set_timer(&gate->loop, &session->timer, now_ms + SESSION_IDLE_MS);
 	session->next = gate->sessions;
 	session->at = &gate->sessions;
 	if (session->next)

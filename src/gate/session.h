@@ -23,6 +23,10 @@
 #define SESSION_LINGER_MS    1000
 #define SESSION_LINGER_BYTES (1 << 20)
 
+/* How long it may be silent when it is its turn: between requests or in one, or with a reply to
+ * take. While a model thinks, it is not. */
+#define SESSION_IDLE_MS 300000
+
 enum session_state {
 	SESSION_READ,   /* between exchanges, or in the head of a request */
 	SESSION_RELAY,  /* an exchange is under way */
@@ -34,7 +38,8 @@ enum session_state {
 struct session {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct loop_source source;
-	struct loop_timer timer; /* of SESSION_LINGER */
+	struct loop_timer timer; /* of the agent's silence */
+	uint64_t last_ms;        /* when it last did something */
 	struct gate *gate;
 	struct session *next, **at; /* in the gate's list */
 	struct session *next_dirty;
@@ -56,7 +61,7 @@ struct session {
 };
 
 /* Takes a new connection over. */
-void session_open(struct gate *gate, int fd);
+void session_open(struct gate *gate, int fd, uint64_t now_ms);
 
 /* Ends it at once; an exchange under way is aborted. */
 void session_close(struct session *session);

@@ -206,11 +206,23 @@ static void add_end(struct keeper *keeper)
 	audit_add_end(&keeper->audit, &end);
 }
 
-int keeper_serve(struct keeper *keeper, int link_fd)
+/* It never says anything: what can be read is its end. */
+static void on_owner_gone(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+{
+	(void)ready;
+	(void)now_ms;
+	loop_end(&OWNER_OF(source, struct keeper, owner)->loop);
+}
+
+int keeper_serve(struct keeper *keeper, int link_fd, int owner_fd)
 {
 	struct run *run;
 	int r = run_open(keeper, link_fd, &run);
 
+	if (r < 0)
+		return r;
+	keeper->owner = (struct loop_source){ .fd = -1, .on_ready = on_owner_gone };
+	r = loop_add(&keeper->loop, &keeper->owner, owner_fd, LOOP_READ);
 	if (r < 0)
 		return r;
 	keeper->run = run;
@@ -224,6 +236,7 @@ int keeper_serve(struct keeper *keeper, int link_fd)
 	/* One more turn, for what is freed at its end and still names the run. */
 	keeper->decided = keeper->dirty = NULL;
 	keeper->loop.on_turn_end = NULL;
+	loop_remove(&keeper->loop, &keeper->owner);
 	loop_cancel(&keeper->loop, &keeper->audit_timer);
 	if (loop_turn(&keeper->loop, 0) < 0)
 		r = -EIO;

@@ -52,6 +52,7 @@ struct keeper {
 	struct tls_client *tls; /* NULL while no upstream needs it */
 	struct audit_log audit;
 	struct run *run;               /* the one link of a private keeper */
+	struct loop_source owner;      /* whoever started us */
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
 	/* Of this turn, in their order: whoever goes on when the records are written, and
@@ -72,7 +73,11 @@ int keeper_open(struct keeper *keeper, const struct keeper_config *config,
 int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err) must_check;
 void keeper_close(struct keeper *keeper);
 
-/* Serves one link until it ends; 0 or -errno. The descriptor must not block, and is closed. */
-int keeper_serve(struct keeper *keeper, int link_fd) must_check;
+/*
+ * Serves one link until it ends, or until the other end of `owner_fd` is closed: whoever
+ * started us is gone then, and a gate that has been taken over must not go on without it. 0 or
+ * -errno. The link must not block, and is closed.
+ */
+int keeper_serve(struct keeper *keeper, int link_fd, int owner_fd) must_check;
 
 #endif

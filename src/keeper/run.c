@@ -136,6 +136,8 @@ int run_open(struct keeper *keeper, int link_fd, struct run **ret_run)
 		free(run);
 		return r;
 	}
+	/* A gate that asks and does not listen is not listened to. */
+	run->link.waits_when_behind = true;
 	if (run->run_id[0])
 		link_write_hello(&run->link.out, bytes_of(run->run_id), run->attempt);
 	run_flush(run, clock_now_ms());

@@ -81,6 +81,8 @@ static void make_room(struct link_port *port)
 
 int link_port_flush(struct link_port *port)
 {
+	unsigned int interest = 0;
+
 	while (out_len(port) > 0) {
 		ssize_t n = send(port->source.fd, port->out.data + port->out_start, out_len(port),
 				 MSG_NOSIGNAL);
@@ -97,5 +99,8 @@ int link_port_flush(struct link_port *port)
 	if (port->out.len == port->out.max)
 		return -ENOBUFS;
 	make_room(port);
-	return loop_change(port->loop, &port->source, LOOP_READ | (out_len(port) ? LOOP_WRITE : 0));
+	/* Not both ends may do so, or each would wait for the other. */
+	if (!port->waits_when_behind || !link_port_is_behind(port))
+		interest |= LOOP_READ;
+	return loop_change(port->loop, &port->source, interest | (out_len(port) ? LOOP_WRITE : 0));
 }

@@ -24,6 +24,7 @@ struct link_port {
 	struct buf out; /* messages are added here */
 	size_t out_start;
 	link_port_message *on_message;
+	bool waits_when_behind; /* reads no more while the other side takes nothing */
 };
 
 /* Takes the descriptor, which must not block, as the end of `side`. 0 or -errno. */

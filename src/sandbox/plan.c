@@ -434,6 +434,7 @@ static int plan_fill(struct plan *plan, const struct warder_spec *spec, struct e
 	plan->has_tty = spec->stdio == WARDER_STDIO_TTY;
 	plan->gate_fd = spec->gate_fd;
 	plan->ready_fd = spec->ready_fd;
+	plan->signal_fd = spec->signal_fd;
 	plan->llm_port = spec->llm_port;
 	r = plan_argv(plan, spec->argv, err);
 	if (r == 0)

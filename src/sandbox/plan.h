@@ -62,6 +62,7 @@ struct plan {
 	bool is_privileged; /* started by root: ids are mapped by the supervisor */
 	bool has_tty;
 	int gate_fd, ready_fd; /* of the gateway, borrowed; -1: there is none */
+	int signal_fd;         /* of the caller, or -1 */
 	uint16_t llm_port;
 	const char *home;
 };

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 
 #include "sandbox/enter.h"
@@ -37,6 +39,25 @@ static void run_child(struct plan *plan, const struct cgroup *cgroup, int contro
 	enter_sandbox(&entry);
 }
 
+/* Waits for the gateway, or for a signal that ends a run. */
+static bool is_interrupted(const struct plan *plan)
+{
+	struct pollfd fds[] = { { .fd = plan->ready_fd, .events = POLLIN },
+				{ .fd = plan->signal_fd, .events = POLLIN } };
+	struct signalfd_siginfo info;
+
+	for (;;) {
+		if (poll(fds, ARRAY_LEN(fds), -1) < 0)
+			continue;
+		if (fds[0].revents)
+			return false;
+		if (read(plan->signal_fd, &info, sizeof(info)) == sizeof(info) &&
+		    (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
+		     info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT))
+			return true;
+	}
+}
+
 /* The gateway says whether the agent may start, while the sandbox is being built. */
 static int wait_for_gateway(const struct plan *plan, struct err *err)
 {
@@ -45,6 +66,8 @@ static int wait_for_gateway(const struct plan *plan, struct err *err)
 
 	if (plan->ready_fd < 0)
 		return 0;
+	if (is_interrupted(plan))
+		return err_say(err, EINTR, "interrupted before the command was started");
 	do {
 		n = recv(plan->ready_fd, text, sizeof(text) - 1, 0);
 	} while (n < 0 && errno == EINTR);
