@@ -123,6 +123,7 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 
 	(void)ready;
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		struct stream stream;
 		int fd;
 
 		/* Those who wait are taken when a place or a descriptor is free. */
@@ -139,7 +140,8 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 		}
 		if (fd < 0)
 			return;
-		session_open(gate, fd, now_ms);
+		stream_init_plain(&stream, fd);
+		session_open(gate, &stream, now_ms);
 	}
 }
 

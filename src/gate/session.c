@@ -33,14 +33,13 @@ static void free_session(struct loop_deferred *deferred)
 void session_close(struct session *session)
 {
 	struct gate *gate = session->gate;
-	int fd = session->source.fd;
 
-	if (fd < 0)
+	if (!is_open(session))
 		return; /* is being freed */
 	call_abort(&session->call);
 	loop_remove(&gate->loop, &session->source);
 	loop_cancel(&gate->loop, &session->timer);
-	close(fd);
+	stream_close(&session->stream);
 	*session->at = session->next;
 	if (session->next)
 		session->next->at = session->at;
@@ -112,9 +111,12 @@ static bool wants_input(const struct session *session)
 
 static void set_interest(struct session *session)
 {
-	unsigned int interest = (wants_input(session) ? LOOP_READ : 0) |
-				(out_len(session) ? LOOP_WRITE : 0);
+	unsigned int interest = 0;
 
+	if (wants_input(session))
+		interest |= session->read_waits ? session->read_waits : LOOP_READ;
+	if (out_len(session) > 0)
+		interest |= session->write_waits ? session->write_waits : LOOP_WRITE;
 	if (loop_change(&session->gate->loop, &session->source, interest) < 0)
 		session_close(session);
 }
@@ -123,12 +125,11 @@ static void set_interest(struct session *session)
 static bool flush(struct session *session)
 {
 	while (out_len(session) > 0) {
-		ssize_t n = send(session->source.fd, session->out.data + session->out_start,
-				 out_len(session), MSG_NOSIGNAL);
+		ssize_t n = stream_write(&session->stream, session->out.data + session->out_start,
+					 out_len(session));
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
+		session->write_waits = n == -EAGAIN ? session->stream.waits_for : 0;
+		if (n == -EAGAIN)
 			return true;
 		if (n < 0) {
 			session_close(session);
@@ -179,9 +180,9 @@ static void on_silence(struct loop_timer *timer, uint64_t now_ms)
 
 static void throw_away(struct session *session)
 {
-	ssize_t n = recv(session->source.fd, session->gate->input, GATE_INPUT_SIZE, 0);
+	ssize_t n = stream_read(&session->stream, session->gate->input, GATE_INPUT_SIZE);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN)
 		return;
 	if (n <= 0 || (size_t)n >= session->linger_left)
 		session_close(session);
@@ -399,9 +400,10 @@ static void process_kept(struct session *session)
 static void read_input(struct session *session)
 {
 	char *input = session->gate->input;
-	ssize_t n = recv(session->source.fd, input, SESSION_IN_MAX - session->in.len, 0);
+	ssize_t n = stream_read(&session->stream, input, SESSION_IN_MAX - session->in.len);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	session->read_waits = n == -EAGAIN ? session->stream.waits_for : 0;
+	if (n == -EAGAIN)
 		return;
 	if (n < 0) {
 		session_close(session);
@@ -415,6 +417,14 @@ static void read_input(struct session *session)
 	}
 	buf_add(&session->in, input, (size_t)n);
 	process_kept(session);
+}
+
+/* What a transport has read ahead raises no event: it is read at once, or when there is room. */
+static void read_all(struct session *session)
+{
+	do {
+		read_input(session);
+	} while (is_open(session) && session->stream.has_pending && wants_input(session));
 }
 
 static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
@@ -431,12 +441,12 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 	else if ((ready & LOOP_READ) && session->state == SESSION_LINGER)
 		throw_away(session);
 	else if (ready & LOOP_READ)
-		read_input(session);
+		read_all(session);
 	if ((ready & LOOP_WRITE) && is_open(session))
 		mark_dirty(session);
 }
 
-void session_open(struct gate *gate, int fd, uint64_t now_ms)
+void session_open(struct gate *gate, const struct stream *stream, uint64_t now_ms)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
@@ -450,8 +460,9 @@ void session_open(struct gate *gate, int fd, uint64_t now_ms)
 	h1_reader_init(&session->reader, false);
 	buf_init(&session->in, SESSION_IN_MAX);
 	buf_init(&session->out, SESSION_OUT_MAX);
-	if (loop_add(&gate->loop, &session->source, fd, LOOP_READ) < 0) {
-		close(fd);
+	session->stream = *stream;
+	if (loop_add(&gate->loop, &session->source, stream->fd, LOOP_READ) < 0) {
+		stream_close(&session->stream);
 		free_session(&session->deferred);
 		return;
 	}
@@ -467,8 +478,11 @@ void session_open(struct gate *gate, int fd, uint64_t now_ms)
 
 void session_resume(struct session *session)
 {
-	if (session->state != SESSION_LINGER)
-		process_kept(session);
+	if (session->state == SESSION_LINGER)
+		return;
+	process_kept(session);
+	if (is_open(session) && session->stream.has_pending && wants_input(session))
+		read_all(session);
 }
 
 void session_finish_turn(struct session *session, uint64_t now_ms)
@@ -481,7 +495,7 @@ void session_finish_turn(struct session *session, uint64_t now_ms)
 	else if (session->state == SESSION_LINGER)
 		return;
 	else
-		process_kept(session); /* what was written made room for what was sent ahead */
+		session_resume(session); /* what was written made room for what was sent ahead */
 }
 
 /* ---- replies ---- */
@@ -597,7 +611,7 @@ static void on_end(struct call *call, const struct link_end *end)
 
 static void on_credit(struct call *call)
 {
-	process_kept(session_of(call));
+	session_resume(session_of(call));
 }
 
 static void on_abort(struct call *call)

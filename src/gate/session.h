@@ -15,6 +15,7 @@
 #define GATE_SESSION_H
 
 #include "gate/call.h"
+#include "net/stream.h"
 
 #define SESSION_IN_MAX  GATE_INPUT_SIZE
 #define SESSION_OUT_MAX (HTTP_HEAD_MAX + 2 * LINK_CREDIT_FIRST)
@@ -38,8 +39,10 @@ enum session_state {
 struct session {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct loop_source source;
-	struct loop_timer timer; /* of the agent's silence */
-	uint64_t last_ms;        /* when it last did something */
+	struct stream stream;                 /* to the agent */
+	unsigned int read_waits, write_waits; /* what it needs for either; 0: nothing */
+	struct loop_timer timer;              /* of the agent's silence */
+	uint64_t last_ms;                     /* when it last did something */
 	struct gate *gate;
 	struct session *next, **at; /* in the gate's list */
 	struct session *next_dirty;
@@ -61,7 +64,7 @@ struct session {
 };
 
 /* Takes a new connection over. */
-void session_open(struct gate *gate, int fd, uint64_t now_ms);
+void session_open(struct gate *gate, const struct stream *stream, uint64_t now_ms);
 
 /* Ends it at once; an exchange under way is aborted. */
 void session_close(struct session *session);
