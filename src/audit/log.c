@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -125,6 +126,9 @@ static void format_time(char *text, size_t size)
 
 /* ---- drafts ---- */
 
+#define LOCK_TRIES   2000
+#define LOCK_WAIT_MS 1
+
 #define DECISION  "\"decision\""
 #define CHAIN_MAX 512 /* more than what the chain adds to a draft */
 
@@ -195,17 +199,30 @@ static void drop_decisions(struct audit_log *log)
 	log->drafts.len = kept;
 }
 
+/* Others hold it for one write. One who keeps it is not waited for without end. */
+static int lock(const struct audit_log *log)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(log->fd, LOCK_EX | LOCK_NB) == 0)
+			return 0;
+		if (errno != EINTR && errno != EWOULDBLOCK)
+			return -errno;
+		poll(NULL, 0, LOCK_WAIT_MS);
+	}
+	return -EBUSY;
+}
+
 int audit_flush(struct audit_log *log)
 {
 	int r = 0;
 
 	if (log->drafts.len == 0 && !log->is_full)
 		return 0;
-	while (flock(log->fd, LOCK_EX) < 0)
-		if (errno != EINTR)
-			return -errno;
-	r = flush_locked(log);
-	flock(log->fd, LOCK_UN);
+	r = lock(log);
+	if (r == 0) {
+		r = flush_locked(log);
+		flock(log->fd, LOCK_UN);
+	}
 	if (r == 0 && log->is_full)
 		r = -ENOBUFS; /* what was there is written, but something was not there */
 	log->is_full = false;

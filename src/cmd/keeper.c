@@ -28,6 +28,16 @@
 #define LINK_FD   4
 #define OTHER_FDS 320 /* beside one connection per exchange: those that wait, and our own */
 
+/* Nothing is opened or written before the run has looked at what its file says. */
+static int wait_for_go(struct err *err)
+{
+	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
+
+	if (!text || status_receive(STATUS_FD, -1, text, NULL) != STATUS_GO)
+		return err_say(err, ECANCELED, "the run was not started");
+	return 0;
+}
+
 /* What a configuration file says: for us, and for the run, which is told. */
 static int read_config_file(const char *path, struct config_file *file,
 			    struct keeper_config *config, struct err *err)
@@ -46,7 +56,9 @@ static int read_config_file(const char *path, struct config_file *file,
 	r = status_send_words(STATUS_FD, file->run.words, file->run.count);
 	if (r == 0)
 		r = status_send_words(STATUS_FD, file->keeper.words, file->keeper.count);
-	return r < 0 ? err_set(err, -r, "tell the run what '%.200s' says", path) : 0;
+	if (r < 0)
+		return err_set(err, -r, "tell the run what '%.200s' says", path);
+	return wait_for_go(err);
 }
 
 /* `keeper [--config FILE] OPTION…`: the command line counts over the file. */

@@ -130,10 +130,11 @@ static int check_audit(const struct run_config *config, struct err *err)
 	real = find_real(path);
 	if (!real)
 		return err_set(err, errno, "the directory of the audit log");
-	exposed = find_exposed(config, real, true);
+	/* Also where it could only read: whoever can open a file can lock it. */
+	exposed = find_exposed(config, real, false);
 	if (exposed)
 		return err_say(err, EINVAL,
-			       "the audit log would lie in '%.150s', where the agent can write; "
+			       "the audit log would lie in '%.150s', which the agent is shown; "
 			       "say --audit FILE for another place",
 			       exposed);
 	return 0;
@@ -256,6 +257,8 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 			r = protect_config(config, err);
 		if (r == 0)
 			r = open_socket(gateway, &config->llm_socket, err);
+		if (r == 0)
+			r = status_send(gateway->gateway.status_fd, STATUS_GO, "");
 	}
 	return r < 0 ? r : hand_over_socket(gateway, err);
 }

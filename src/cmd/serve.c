@@ -170,11 +170,13 @@ static int start(const struct serve_config *config, struct gateway *gateway, int
 	if (r < 0)
 		return r;
 	/* Words are those of a file: what it names as sources is wiped here, too. */
+	if (config->config)
+		r = status_send(gateway->status_fd, STATUS_GO, "");
 	while ((type = status_receive(gateway->status_fd, -1, text, &len)) == STATUS_WORDS)
 		gateway_wipe_words((struct bytes){ text, len });
 	if (type == STATUS_FAILED)
 		return err_say(err, EINVAL, "%.500s", text);
-	if (type != STATUS_READY)
+	if (type != STATUS_READY || r < 0)
 		return err_say(err, EIO, "the keeper ended before it was ready");
 	r = pass_send(gateway->control_fd, "L", 1, listener_fd);
 	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;

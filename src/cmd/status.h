@@ -11,6 +11,7 @@
 #define STATUS_TEXT_MAX ((size_t)256 * 1024)
 
 enum status_type {
+	STATUS_GO = 'G',      /* to the keeper, after its words: what they say is in order */
 	STATUS_WORDS = 'W',   /* options from a file: texts, each with its NUL */
 	STATUS_READY = '+',   /* everything is open: the agent may start */
 	STATUS_FAILED = '!',  /* what went wrong */

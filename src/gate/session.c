@@ -81,6 +81,8 @@ static size_t out_len(const struct session *session)
 
 static void mark_dirty(struct session *session)
 {
+	/* Full: something found no room, and what is in there must not be taken for whole. */
+	session->is_spoilt = session->is_spoilt || session->out.len == session->out.max;
 	if (session->is_dirty)
 		return;
 	session->is_dirty = true;
@@ -96,6 +98,8 @@ static void make_room(struct session *session)
 	if (session->out_start == 0)
 		return;
 	memmove(session->out.data, session->out.data + session->out_start, len);
+	session->chunk_len = session->chunk_at < session->out_start ? 0 : session->chunk_len;
+	session->chunk_at -= session->chunk_len ? session->out_start : 0;
 	session->out.len = len;
 	session->out_start = 0;
 }
@@ -138,7 +142,7 @@ static bool flush(struct session *session)
 		session->out_start += (size_t)n;
 	}
 	buf_fini(&session->out);
-	session->out_start = 0;
+	session->out_start = session->chunk_len = 0;
 	call_grant(&session->call);
 	return true;
 }
@@ -488,6 +492,8 @@ void session_resume(struct session *session)
 void session_finish_turn(struct session *session, uint64_t now_ms)
 {
 	session->is_dirty = false;
+	if (session->is_spoilt)
+		session_reset(session);
 	if (!is_open(session) || !flush(session))
 		return;
 	if (session->state == SESSION_DRAIN && out_len(session) == 0)
@@ -568,22 +574,46 @@ static void on_reply(struct call *call, const struct link_reply *reply)
 		write_reply_framing(session, reply);
 }
 
+/*
+ * A chunk that nothing is written of grows, instead of being followed by another: what frames a
+ * reply in tiny pieces would need more room than the reply.
+ */
+static void add_chunk(struct session *session, struct bytes data)
+{
+	struct buf *out = &session->out;
+	char head[H1_CHUNK_HEAD_MAX];
+	size_t old_len, new_len, at;
+
+	if (session->chunk_len == 0 || session->out_start > session->chunk_at) {
+		session->chunk_at = out->len;
+		session->chunk_len = data.len;
+		buf_add(out, head, h1_format_chunk_head(head, data.len));
+	} else {
+		at = session->chunk_at;
+		out->len -= strlen(H1_CHUNK_END);
+		old_len = h1_format_chunk_head(head, session->chunk_len);
+		new_len = h1_format_chunk_head(head, session->chunk_len + data.len);
+		if (new_len > old_len) { /* one digit more */
+			buf_add(out, head, new_len - old_len);
+			memmove(out->data + at + new_len, out->data + at + old_len,
+				session->chunk_len);
+		}
+		memcpy(out->data + at, head, new_len);
+		session->chunk_len += data.len;
+	}
+	buf_add(out, data.data, data.len);
+	buf_add_text(out, H1_CHUNK_END);
+}
+
 static void on_data(struct call *call, struct bytes data)
 {
 	struct session *session = session_of(call);
-	char chunk[H1_CHUNK_HEAD_MAX];
 
-	/* Pieces of a byte each would need more room than the credit says. */
-	if (out_len(session) + data.len + 2 * H1_CHUNK_HEAD_MAX > SESSION_OUT_MAX) {
-		session_reset(session);
-		return;
-	}
 	make_room(session);
 	if (session->is_reply_chunked)
-		buf_add(&session->out, chunk, h1_format_chunk_head(chunk, data.len));
-	buf_add(&session->out, data.data, data.len);
-	if (session->is_reply_chunked)
-		buf_add_text(&session->out, H1_CHUNK_END);
+		add_chunk(session, data);
+	else
+		buf_add(&session->out, data.data, data.len);
 	mark_dirty(session);
 }
 

@@ -51,8 +51,10 @@ struct session {
 	struct buf in; /* what has come and has to wait */
 	struct buf out;
 	size_t out_start;
+	size_t chunk_at, chunk_len; /* the last chunk in there, while nothing of it is written */
 	struct call call;
 	size_t linger_left;    /* bytes that are still thrown away */
+	bool is_spoilt;        /* its output cannot be completed */
 	bool is_dirty;         /* in the gate's list of those with something to write */
 	bool is_request_read;  /* to its end, so that nothing of it is left in the socket */
 	bool is_reply_chunked; /* ... to the agent */

@@ -28,6 +28,13 @@ static const char *const removed[] = {
 	"transfer-encoding",
 	"connection",
 	"expect",
+	"te",
+	"trailer",
+	"keep-alive",
+	"proxy-connection",
+	"proxy-authenticate",
+	"upgrade",
+	"http2-settings",
 };
 
 /* Some servers take an underscore for a dash. */

@@ -100,6 +100,7 @@ static void add_decision(struct exchange *exchange, struct bytes method, struct 
 		decision.host = bytes_of(exchange->upstream->label);
 	audit_add_decision(&keeper_of(exchange)->audit, &decision);
 	keeper_of(exchange)->has_decision = true;
+	keeper_after_record(keeper_of(exchange));
 }
 
 static struct bytes text_or_none(const char *text)
@@ -128,6 +129,7 @@ static void add_outcome(struct exchange *exchange, const char *ended, const char
 	};
 
 	audit_add_outcome(&keeper_of(exchange)->audit, &outcome);
+	keeper_after_record(keeper_of(exchange));
 	verbose_outcome(exchange, ended, detail, now_ms);
 }
 

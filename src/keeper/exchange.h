@@ -35,8 +35,9 @@ enum exchange_state {
 /* What is needed only while the request's body comes in. */
 struct exchange_body {
 	struct json_edit edit;
-	bool is_edited; /* members are removed; else it is only read for its model */
-	char *open;     /* HOLD: the payload of OPEN, until the head can be written */
+	bool is_by_model; /* its model has chosen the upstream */
+	bool is_edited;   /* members are removed; else it is only read for its model */
+	char *open;       /* HOLD: the payload of OPEN, until the head can be written */
 	size_t open_len;
 	struct buf held; /* HOLD: the body, edited */
 };

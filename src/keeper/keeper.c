@@ -154,6 +154,13 @@ static void on_outcomes_due(struct loop_timer *timer, uint64_t now_ms)
 		loop_set_timer(&keeper->loop, timer, now_ms + OUTCOMES_RETRY_MS);
 }
 
+/* A turn may bring more than a batch holds, when ten thousand streams end at once. */
+void keeper_after_record(struct keeper *keeper)
+{
+	if (keeper->audit.drafts.len > AUDIT_BATCH_MAX / 2 && audit_flush(&keeper->audit) < 0)
+		keeper->has_audit_failed = true;
+}
+
 /* INV-AUDIT-FIRST: what this turn has decided is written before any of it happens. */
 static void start_decided(struct keeper *keeper, uint64_t now_ms)
 {
@@ -162,8 +169,8 @@ static void start_decided(struct keeper *keeper, uint64_t now_ms)
 
 	if (!keeper->has_decision)
 		return;
-	is_recorded = audit_flush(&keeper->audit) == 0;
-	keeper->has_decision = false;
+	is_recorded = audit_flush(&keeper->audit) == 0 && !keeper->has_audit_failed;
+	keeper->has_decision = keeper->has_audit_failed = false;
 	keeper->decided = NULL;
 	for (; exchange; exchange = next) {
 		next = exchange->next_decided;

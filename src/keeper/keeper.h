@@ -55,6 +55,7 @@ struct keeper {
 	struct loop_source owner;      /* whoever started us */
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
+	bool has_audit_failed;         /* ... and they could not be written when there were many */
 	/* Of this turn, in their order: whoever goes on when the records are written, and
 	 * whoever has bytes for an origin. */
 	struct exchange *decided, *last_decided;
@@ -72,6 +73,9 @@ int keeper_open(struct keeper *keeper, const struct keeper_config *config,
 /* Opens the audit log, and records in it that the run begins. */
 int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err) must_check;
 void keeper_close(struct keeper *keeper);
+
+/* After a record was added: writes them when there are many. */
+void keeper_after_record(struct keeper *keeper);
 
 /*
  * Serves one link until it ends, or until the other end of `owner_fd` is closed: whoever

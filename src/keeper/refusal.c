@@ -33,6 +33,8 @@ struct bytes refusal_reason(enum refusal refusal)
 		return BYTES("Bad Request");
 	case 401:
 		return BYTES("Unauthorized");
+	case 405:
+		return BYTES("Method Not Allowed");
 	case 404:
 		return BYTES("Not Found");
 	case 415:

@@ -195,6 +195,12 @@ static void note_model(struct exchange *exchange)
 	exchange->model[edit->model_len] = '\0';
 }
 
+/* One model has chosen the upstream, and another one might be what the upstream reads. */
+static bool is_model_in_doubt(const struct exchange_body *body)
+{
+	return body->is_by_model && body->edit.model_count > 1;
+}
+
 /* ---- held requests ---- */
 
 static void refuse_held(struct exchange *exchange, enum refusal refusal,
@@ -237,6 +243,9 @@ static enum refusal route_held(struct exchange *exchange, const struct link_open
 		return REFUSAL_NONE;
 	if (!is_known && !exchange->is_request_over)
 		return REFUSAL_MODEL_LATE;
+	if (body->edit.model_count > 1)
+		return REFUSAL_MODEL_TWICE;
+	body->is_by_model = true;
 	refusal = route_find(exchange->run->keeper->config, path, model, &route);
 	if (refusal != REFUSAL_NONE)
 		return refusal;
@@ -297,6 +306,8 @@ static void advance_held(struct exchange *exchange, uint64_t now_ms)
 		abort(); /* it was parsed before */
 	if (!exchange->upstream)
 		refusal = route_held(exchange, &open, &waits);
+	if (refusal == REFUSAL_NONE && is_model_in_doubt(body))
+		refusal = REFUSAL_MODEL_TWICE;
 	if (refusal == REFUSAL_NONE && !waits && body->is_edited && exchange->is_request_over &&
 	    json_edit_finish(&body->edit) < 0)
 		refusal = REFUSAL_NOT_JSON;
@@ -352,6 +363,10 @@ static void judge(struct exchange *exchange, struct bytes payload, const struct 
 	struct route route;
 	enum refusal refusal = identify(exchange, open);
 
+	/* The gate refuses them too, but the gate may not be ours any more. */
+	if (refusal == REFUSAL_NONE && (bytes_equal(open->method, BYTES("TRACE")) ||
+					bytes_equal(open->method, BYTES("CONNECT"))))
+		refusal = REFUSAL_METHOD;
 	if (refusal == REFUSAL_NONE)
 		refusal = route_find(exchange->run->keeper->config, path, no_model, &route);
 	if (refusal == REFUSAL_NONE && !route.needs_model)
@@ -415,14 +430,14 @@ static int pass_on(struct exchange *exchange, struct bytes data)
 		if (json_edit_push(&body->edit, data, NULL) < 0)
 			body->edit.model_len = 0;
 		add_body(exchange, data);
-		return 0;
+		return is_model_in_doubt(body) ? -EBADMSG : 0;
 	}
 	buf_init(&edited, 2 * EXCHANGE_HOLD_MAX);
 	r = json_edit_push(&body->edit, data, &edited);
 	if (r == 0)
 		add_body(exchange, (struct bytes){ edited.data, edited.len });
 	buf_fini(&edited);
-	return r;
+	return is_model_in_doubt(body) ? -EBADMSG : r;
 }
 
 static void on_held_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)

@@ -3,6 +3,7 @@
 #include "keeper/verbose.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <termios.h>
 
@@ -39,6 +40,7 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 	uint64_t time_ms = now_ms - exchange->start_ms;
 	const char *host = exchange->upstream ? exchange->upstream->label : "";
 	char *path = exchange->label ? strchr(exchange->label, ' ') : NULL;
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
 	char line[1024], model[JSON_EDIT_MODEL_MAX + 2] = "";
 	int len;
 
@@ -55,6 +57,8 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 		time_ms / 1000, time_ms % 1000, model, strcmp(ended, "complete") == 0 ? "" : " ",
 		strcmp(ended, "complete") == 0 ? "" : ended, detail ? ": " : "",
 		detail ? detail : "", line_end());
-	if (len > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
-		return; /* nobody reads it */
+	/* Who reads these lines slowly, or stops the terminal, misses some; requests do not wait.
+	 */
+	if (len > 0 && poll(&out, 1, 0) > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
+		return;
 }
