@@ -312,9 +312,9 @@ static void on_connected(void *owner, int fd, const struct err *err, uint64_t no
 	exchange->connect = NULL;
 	if (fd < 0) {
 		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
-	} else if (exchange->upstream->llm->url.is_tls) {
+	} else if (exchange->upstream->is_tls) {
 		exchange->handshake = tls_handshake_start(
-			keeper->tls, &keeper->loop, fd, exchange->upstream->llm->url.host,
+			keeper->tls, &keeper->loop, fd, exchange->upstream->host,
 			keeper->config->connect_ms, now_ms, on_handshake, exchange);
 	} else {
 		stream_init_plain(&stream, fd);

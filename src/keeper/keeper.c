@@ -18,57 +18,6 @@ static void on_outcomes_due(struct loop_timer *timer, uint64_t now_ms);
 
 /* ---- opening ---- */
 
-/* The operator may have mapped the host to an address. */
-static void find_address(const struct keeper_config *config, struct upstream *upstream)
-{
-	const struct url *url = &upstream->llm->url;
-
-	upstream->dial_host = url->host;
-	upstream->dial_port = url->port;
-	for (size_t i = 0; i < config->mapping_count; i++) {
-		const struct keeper_mapping *mapping = &config->mappings[i];
-
-		if (mapping->host_port == url->port && strcmp(mapping->host, url->host) == 0) {
-			upstream->dial_host = mapping->address;
-			upstream->dial_port = mapping->address_port;
-		}
-	}
-}
-
-/* A key goes into one line of a head: nothing in it may end that line. */
-static int check_key(const struct secret *key, const char *source, struct err *err)
-{
-	struct bytes value = secret_get(key);
-
-	for (size_t i = 0; i < value.len; i++)
-		if (value.data[i] < 0x20 || value.data[i] >= 0x7f)
-			return err_say(err, EINVAL,
-				       "the key from %.200s has a byte that no header can hold",
-				       source);
-	return 0;
-}
-
-static int open_upstream(struct keeper *keeper, size_t index, struct err *err)
-{
-	struct upstream *upstream = &keeper->upstreams[index];
-	const struct url *url;
-	int r = 0;
-
-	upstream->llm = &keeper->config->llms[index];
-	url = &upstream->llm->url;
-	find_address(keeper->config, upstream);
-	snprintf(upstream->label, sizeof(upstream->label),
-		 strchr(url->host, ':') ? "[%s]:%u" : "%s:%u", url->host, url->port);
-	if (upstream->llm->key) {
-		r = secret_open(upstream->llm->key, &upstream->key, err);
-		if (r == 0)
-			r = check_key(upstream->key, upstream->llm->key, err);
-		if (r == 0)
-			upstream->pattern = scrub_pattern_new(upstream->key);
-	}
-	return r;
-}
-
 int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err)
 {
 	enum audit_durability durability = strcmp(keeper->config->durability, "fsync") == 0
@@ -116,7 +65,7 @@ int keeper_open(struct keeper *keeper, const struct keeper_config *config, struc
 	if (needs_tls(config))
 		r = tls_client_new(config->upstream_ca, &keeper->tls, err);
 	for (size_t i = 0; r == 0 && i < config->llm_count; i++)
-		r = open_upstream(keeper, i, err);
+		r = upstream_open(&keeper->upstreams[i], config, &config->llms[i], err);
 	if (r == 0 && config->token_secret)
 		r = secret_open(config->token_secret, &keeper->token_secret, err);
 	secret_forget_sources();
@@ -125,14 +74,8 @@ int keeper_open(struct keeper *keeper, const struct keeper_config *config, struc
 
 void keeper_close(struct keeper *keeper)
 {
-	for (size_t i = 0; i < keeper->config->llm_count; i++) {
-		struct upstream *upstream = &keeper->upstreams[i];
-
-		while (upstream->idle)
-			origin_close(upstream->idle);
-		scrub_pattern_free(upstream->pattern);
-		secret_free(upstream->key);
-	}
+	for (size_t i = 0; i < keeper->config->llm_count; i++)
+		upstream_close(&keeper->upstreams[i]);
 	secret_free(keeper->token_secret);
 	if (keeper->net)
 		net_free(keeper->net);

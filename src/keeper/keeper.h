@@ -20,28 +20,14 @@
 #include "config/keeper_config.h"
 #include "event/loop.h"
 #include "http/h1_read.h"
-#include "keeper/scrub.h"
-#include "keeper/secret.h"
+#include "keeper/upstream.h"
 #include "net/connect.h"
 #include "tls/tls_client.h"
 
 #define KEEPER_INPUT_SIZE 65536 /* of one read */
 
 struct exchange;
-struct origin;
 struct run;
-
-/* An LLM upstream at work. */
-struct upstream {
-	const struct keeper_llm *llm;
-	struct secret *key;            /* or NULL */
-	struct scrub_pattern *pattern; /* of the key, or NULL */
-	const char *dial_host;         /* the mapping has been looked up */
-	uint16_t dial_port;
-	char label[280];     /* host:port, for the log */
-	struct origin *idle; /* connections that wait for a request, the latest first */
-	size_t idle_count;
-};
 
 struct keeper {
 	struct loop loop;
