@@ -3,17 +3,14 @@
 #include "cmd/run_gateway.h"
 
 #include <errno.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/die.h"
+#include "cmd/exposure.h"
 #include "cmd/listen.h"
 #include "cmd/llm_env.h"
-#include "cmd/state.h"
 #include "cmd/status.h"
-#include "sandbox/paths.h"
 #include "sys/pass.h"
 
 static int start(struct run_gateway *gateway, const struct run_config *config, struct err *err)
@@ -79,123 +76,6 @@ int run_gateway_check(const struct run_config *config, struct err *err)
 	return 0;
 }
 
-/* ---- what the agent could read or change ---- */
-
-static bool is_within(const char *real, const char *top)
-{
-	_cleanup_free_ char *real_top = realpath(top, NULL);
-
-	return real_top && path_is_within(real, real_top);
-}
-
-/* Where the agent sees a path of the host, without links; NULL: nowhere. */
-static const char *find_exposed(const struct run_config *config, const char *real, bool is_writable)
-{
-	const char *workspace = config->workspace ? config->workspace : ".";
-
-	if (is_within(real, workspace))
-		return workspace;
-	for (size_t i = 0; i < config->mount_count; i++) {
-		const struct warder_mount *mount = &config->mounts[i];
-
-		if (mount->source && (mount->mode == WARDER_MOUNT_RW || !is_writable) &&
-		    is_within(real, mount->source))
-			return mount->source;
-	}
-	return NULL;
-}
-
-/* What there is of the way to a file, without links: itself, or the nearest directory. */
-static char *find_real(char *path)
-{
-	char *real = realpath(path, NULL);
-
-	while (!real && strcmp(path, "/") != 0 && strcmp(path, ".") != 0) {
-		path = dirname(path);
-		real = realpath(path, NULL);
-	}
-	return real;
-}
-
-/* INV-AUDIT-FIRST is worth nothing where the agent can change what was written. */
-static int check_audit(const struct run_config *config, struct err *err)
-{
-	char path[STATE_PATH_MAX];
-	_cleanup_free_ char *real = NULL;
-	const char *exposed;
-	int r = state_audit_path(config->keeper.audit, path, err);
-
-	if (r < 0)
-		return r;
-	real = find_real(path);
-	if (!real)
-		return err_set(err, errno, "the directory of the audit log");
-	/* Also where it could only read: whoever can open a file can lock it. */
-	exposed = find_exposed(config, real, false);
-	if (exposed)
-		return err_say(err, EINVAL,
-			       "the audit log would lie in '%.150s', which the agent is shown; "
-			       "say --audit FILE for another place",
-			       exposed);
-	return 0;
-}
-
-/* INV-SECRETS-HOST-ONLY: a key in a file that the agent is shown is no secret. */
-static int check_key_files(const struct run_config *config, struct err *err)
-{
-	for (size_t i = 0; i < config->keeper.llm_count; i++) {
-		const char *source = config->keeper.llms[i].key, *exposed;
-		_cleanup_free_ char *real = NULL;
-
-		if (!source || strncmp(source, "file:", 5) != 0)
-			continue;
-		real = realpath(source + 5, NULL);
-		exposed = real ? find_exposed(config, real, false) : NULL;
-		if (exposed)
-			return err_say(err, EINVAL,
-				       "the key %.150s lies in '%.150s', which the agent can read; "
-				       "keep it elsewhere",
-				       source, exposed);
-	}
-	return 0;
-}
-
-/*
- * A configuration file names commands and mounts: whoever can change it decides what the next
- * run does on the host. In the workspace itself it is shown read-only; anywhere else that the
- * agent can write, it is refused.
- */
-static int check_config(const struct run_config *config, struct err *err)
-{
-	_cleanup_free_ char *real = realpath(config->config, NULL);
-	_cleanup_free_ char *workspace = realpath(config->workspace ? config->workspace : ".",
-						  NULL);
-	char *name = real ? strrchr(real, '/') : NULL;
-	size_t len = workspace ? strlen(workspace) : 0;
-
-	if (!name || !workspace || !find_exposed(config, real, true))
-		return 0;
-	if ((size_t)(name - real) != len || strncmp(real, workspace, len) != 0)
-		return err_say(err, EINVAL,
-			       "the configuration '%.150s' lies where the agent can write; keep it "
-			       "in the workspace itself, where it is shown read-only, or elsewhere",
-			       config->config);
-	return 0;
-}
-
-static int protect_config(struct run_config *config, struct err *err)
-{
-	int r = check_config(config, err);
-	char *real = realpath(config->config, NULL);
-
-	if (r == 0 && real && find_exposed(config, real, true))
-		r = run_config_add_mount(
-			config, WARDER_MOUNT_RO, arena_strdup(&config->arena, real),
-			arena_printf(&config->arena, "/workspace%s", strrchr(real, '/')), err);
-	free(real);
-	return r;
-}
-
 /* ---- the host's socket ---- */
 
 static int open_socket(struct run_gateway *gateway, const struct socket_config *config,
@@ -222,13 +102,6 @@ static int hand_over_socket(struct run_gateway *gateway, struct err *err)
 	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
 }
 
-static int check_files(const struct run_config *config, struct err *err)
-{
-	int r = check_audit(config, err);
-
-	return r < 0 ? r : check_key_files(config, err);
-}
-
 int run_gateway_start(struct run_gateway *gateway, struct run_config *config, int argc, char **argv,
 		      struct err *err)
 {
@@ -241,7 +114,7 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 	if (r < 0)
 		return err_set(err, -r, "get random bytes");
 	/* What can be wrong with the request comes first, while nothing has been started. */
-	r = config->config ? check_config(config, err) : check_files(config, err);
+	r = exposure_check(config, err);
 	if (r == 0)
 		r = open_socket(gateway, &config->llm_socket, err);
 	if (r == 0)
@@ -252,9 +125,7 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 			r = run_gateway_check(config, err);
 		gateway_wipe_sources(&config->keeper);
 		if (r == 0)
-			r = check_files(config, err);
-		if (r == 0)
-			r = protect_config(config, err);
+			r = exposure_check(config, err);
 		if (r == 0)
 			r = open_socket(gateway, &config->llm_socket, err);
 		if (r == 0)
