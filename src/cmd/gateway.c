@@ -263,6 +263,10 @@ void gateway_stop(struct gateway *gateway, struct gateway_summary *ret_summary)
 		die_no_memory();
 	*ret_summary = (struct gateway_summary){ .is_complete = false };
 	close_fd(&gateway->control_fd);
+	/* A keeper that waits for its go is told that there is none; what it says is still heard.
+	 */
+	if (gateway->status_fd >= 0)
+		shutdown(gateway->status_fd, SHUT_WR);
 	if (gateway->gate == 0)
 		type = 0; /* the keeper's link was never held by anybody else */
 	while (gateway->keeper && (now_ms = clock_now_ms()) < deadline_ms) {

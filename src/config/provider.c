@@ -50,7 +50,7 @@ static const struct provider providers[] = {
 		.host = "generativelanguage.googleapis.com",
 		.key_header = "x-goog-api-key",
 		.key_prefix = "",
-		.key_parameter = "key",
+		.key_parameters = { "key", "access_token" },
 		.paths = { "/v1/", "/v1beta/", "/upload/v1beta/" },
 		.variables = { { "GOOGLE_GEMINI_BASE_URL", "/" },
 			       { "GEMINI_API_KEY", NO_KEY },

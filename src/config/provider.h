@@ -12,6 +12,8 @@
 #define PROVIDER_VARIABLES_MAX 8
 #define PROVIDER_PATHS_MAX     4
 
+#define PROVIDER_PARAMETERS_MAX 3
+
 struct provider_variable {
 	const char *name;
 	const char *value; /* a path below the endpoint when it begins with '/', else as it is */
@@ -21,7 +23,8 @@ struct provider {
 	const char *name;
 	const char *host;                    /* whose API this is, or "*.suffix"; NULL: nobody's */
 	const char *key_header, *key_prefix; /* how the key is sent */
-	const char *key_parameter;           /* of the query, in which clients send one; or NULL */
+	/* Of the query, in which clients send one; ends with NULL. */
+	const char *key_parameters[PROVIDER_PARAMETERS_MAX];
 	const char *paths[PROVIDER_PATHS_MAX]; /* prefixes; ends with NULL */
 	bool is_litellm; /* it takes the run's identity, and lets bodies outrank it */
 	struct provider_variable variables[PROVIDER_VARIABLES_MAX]; /* ends with a NULL name */

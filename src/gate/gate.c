@@ -54,13 +54,16 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 {
 	struct gate *gate = OWNER_OF(loop, struct gate, loop);
 
-	while (gate->dirty) {
-		struct session *session = gate->dirty;
+	/* Those who were paused may be answered by ourselves, once the link has room. */
+	do {
+		while (gate->dirty) {
+			struct session *session = gate->dirty;
 
-		gate->dirty = session->next_dirty;
-		session_finish_turn(session, now_ms);
-	}
-	flush_link(gate);
+			gate->dirty = session->next_dirty;
+			session_finish_turn(session, now_ms);
+		}
+		flush_link(gate);
+	} while (gate->dirty);
 }
 
 /* ---- the link ---- */
@@ -111,6 +114,20 @@ void gate_hear(struct gate *gate)
 		set_deaf(gate, false);
 }
 
+/* Ends a connection that nothing is lost with; false when there is none. */
+static bool make_place(struct gate *gate, uint64_t now_ms)
+{
+	struct session *oldest = NULL;
+
+	for (struct session *session = gate->sessions; session; session = session->next)
+		if (session_is_idle(session, now_ms) &&
+		    (!oldest || session->last_ms < oldest->last_ms))
+			oldest = session;
+	if (oldest)
+		session_close(oldest);
+	return oldest != NULL;
+}
+
 static void on_deaf_over(struct loop_timer *timer, uint64_t now_ms)
 {
 	(void)now_ms;
@@ -127,8 +144,9 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 		int fd;
 
 		/* Those who wait are taken when a place or a descriptor is free. */
-		if (gate->session_count >= gate->session_max) {
+		if (gate->session_count >= gate->session_max && !make_place(gate, now_ms)) {
 			set_deaf(gate, true);
+			loop_set_timer(&gate->loop, &gate->deaf_timer, now_ms + DEAF_MS);
 			return;
 		}
 		fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

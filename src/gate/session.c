@@ -167,7 +167,7 @@ static void end_connection(struct session *session, uint64_t now_ms)
 static bool is_agents_turn(const struct session *session)
 {
 	return out_len(session) > 0 || !call_is_open(&session->call) ||
-	       !session->call.is_request_over;
+	       (!session->call.is_request_over && session->call.credit > 0);
 }
 
 static void on_silence(struct loop_timer *timer, uint64_t now_ms)
@@ -480,6 +480,12 @@ void session_open(struct gate *gate, const struct stream *stream, uint64_t now_m
 	gate->session_count++;
 }
 
+bool session_is_idle(const struct session *session, uint64_t now_ms)
+{
+	return session->state == SESSION_READ && session->in.len == 0 && out_len(session) == 0 &&
+	       now_ms >= session->last_ms + SESSION_SPARE_MS;
+}
+
 void session_resume(struct session *session)
 {
 	if (session->state == SESSION_LINGER)
@@ -584,7 +590,9 @@ static void add_chunk(struct session *session, struct bytes data)
 	char head[H1_CHUNK_HEAD_MAX];
 	size_t old_len, new_len, at;
 
-	if (session->chunk_len == 0 || session->out_start > session->chunk_at) {
+	/* What a transport has been given once must not change: it may be on its way. */
+	if (session->chunk_len == 0 || session->out_start > session->chunk_at ||
+	    session->write_waits) {
 		session->chunk_at = out->len;
 		session->chunk_len = data.len;
 		buf_add(out, head, h1_format_chunk_head(head, data.len));
@@ -609,6 +617,8 @@ static void on_data(struct call *call, struct bytes data)
 {
 	struct session *session = session_of(call);
 
+	if (session->is_spoilt)
+		return;
 	make_room(session);
 	if (session->is_reply_chunked)
 		add_chunk(session, data);

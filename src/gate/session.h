@@ -28,6 +28,9 @@
  * take. While a model thinks, it is not. */
 #define SESSION_IDLE_MS 300000
 
+/* When all places are taken, one that has said nothing for so long makes room. */
+#define SESSION_SPARE_MS 10000
+
 enum session_state {
 	SESSION_READ,   /* between exchanges, or in the head of a request */
 	SESSION_RELAY,  /* an exchange is under way */
@@ -73,6 +76,9 @@ void session_close(struct session *session);
 
 /* The same, so that the agent sees an error, whatever it has read so far. */
 void session_reset(struct session *session);
+
+/* Whether it has nothing to say, between requests, and can be done without. */
+bool session_is_idle(const struct session *session, uint64_t now_ms);
 
 /* Goes on after the gate was paused. */
 void session_resume(struct session *session);

@@ -17,6 +17,7 @@ static const char *const removed[] = {
 	"x-api-key",
 	"api-key",
 	"x-goog-api-key",
+	"ocp-apim-subscription-key",
 	"cookie",
 	RUN_TOKEN_HEADER,
 	/* identity */
@@ -94,15 +95,23 @@ static bool is_parameter(struct bytes name, const char *parameter)
 	return name.len == 0 && !*parameter;
 }
 
-/* Adds the query without the parameter in which clients of this provider send a key. */
-static void add_query(struct buf *out, struct bytes query, const char *key_parameter)
+static bool is_any_parameter(struct bytes name, const char *const *parameters)
+{
+	for (size_t i = 0; i < PROVIDER_PARAMETERS_MAX && parameters[i]; i++)
+		if (is_parameter(name, parameters[i]))
+			return true;
+	return false;
+}
+
+/* Adds the query without the parameters in which clients of this provider send a key. */
+static void add_query(struct buf *out, struct bytes query, const char *const *parameters)
 {
 	const char *before = "?";
 	struct bytes part, name, rest;
 
 	if (!query.data)
 		return;
-	if (!key_parameter) {
+	if (!parameters[0]) {
 		buf_add_text(out, "?");
 		buf_add(out, query.data, query.len);
 		return;
@@ -114,7 +123,7 @@ static void add_query(struct buf *out, struct bytes query, const char *key_param
 		}
 		rest = part;
 		name = bytes_split(&rest, '=', &name) ? name : part;
-		if (part.len == 0 || is_parameter(name, key_parameter))
+		if (part.len == 0 || is_any_parameter(name, parameters))
 			continue;
 		buf_add_text(out, before);
 		buf_add(out, part.data, part.len);
@@ -129,7 +138,7 @@ static void write_request_line(struct buf *out, const struct keeper_llm *llm, st
 	buf_add_text(out, " ");
 	buf_add_text(out, llm->url.base);
 	buf_add(out, path.data, path.len);
-	add_query(out, query, llm->provider->key_parameter);
+	add_query(out, query, llm->provider->key_parameters);
 	buf_add_text(out, " HTTP/1.1\r\n");
 }
 

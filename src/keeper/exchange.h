@@ -64,7 +64,8 @@ struct exchange {
 	uint64_t body_left; /* of a request whose length was declared */
 	bool has_length;
 	uint32_t attempt;
-	int status;                         /* of the reply; 0: none yet */
+	int status; /* of the reply; 0: none yet */
+	unsigned int interim_count;
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
 	bool has_write_failed; /* the upstream is gone, whatever reading it says */

@@ -10,6 +10,8 @@
 
 /* ---- the head ---- */
 
+#define INTERIM_MAX 32 /* replies before the reply */
+
 /* The identity of the call, for the records; never shown to be more than plain text. */
 static void note_text(char *ret_text, size_t most, struct bytes value)
 {
@@ -93,6 +95,11 @@ static bool on_head(struct exchange *exchange, const struct http_head *head, uin
 	}
 	if (head->status < 200) {
 		/* Our own 100 was enough. */
+		if (++exchange->interim_count > INTERIM_MAX) {
+			exchange_fail(exchange, REFUSAL_GARBAGE, "it has no end of interim replies",
+				      now_ms);
+			return false;
+		}
 		if (head->status != 100)
 			send_head(exchange, head);
 		h1_reader_next(&exchange->origin->reader);

@@ -130,7 +130,7 @@ static int read_exec(const char *command, struct secret *secret, struct err *err
 {
 	_cleanup_close_ int out_fd = -1, in_fd = -1;
 	int fds[2], status = 0, r;
-	pid_t pid;
+	pid_t pid = 0;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_set(err, errno, "create a pipe");
