@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 import harness  # noqa: E402
+import origin as upstream  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +58,21 @@ def root_place(binary):
     made = _place("root", binary)
     yield made
     made.remove()
+
+
+@pytest.fixture
+def origin():
+    """An upstream that answers everything; a test may give it another script before it asks."""
+    made = upstream.Origin()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def certificates():
+    top = pathlib.Path(tempfile.mkdtemp(prefix="warder-certificates-", dir="/tmp"))
+    yield upstream.Certificates(top)
+    shutil.rmtree(top)
 
 
 # Faults would hit the sanitizers' own calls, and a guest has no room for their shadow memory.
