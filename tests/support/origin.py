@@ -26,10 +26,14 @@ class Request:
         lines = head[:-4].split(b"\r\n")
         self.line = lines[0].decode("latin-1")
         self.method, self.target, self.version = self.line.split(" ")
-        self.fields = [tuple(part.decode("latin-1") for part in line.split(b": ", 1))
-                       for line in lines[1:]]
+        self.fields = [self._field(line.decode("latin-1")) for line in lines[1:]]
         self.body = b""
         self.raw_body = b""
+
+    @staticmethod
+    def _field(line):
+        name, _, value = line.partition(":")
+        return name, value.removeprefix(" ")
 
     def values(self, name):
         """The values of every field of that name, whatever its case; `_` counts as `-`."""
@@ -128,6 +132,15 @@ class Connection:
     def reset(self):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+    def end(self):
+        """Closes with the farewell of TLS, where there is any."""
+        if isinstance(self.socket, ssl.SSLSocket):
+            try:
+                self.socket.unwrap()
+            except OSError:
+                pass  # the other side owes us none
+        self.close()
 
     def close(self):
         try:
