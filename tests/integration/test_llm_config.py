@@ -29,7 +29,7 @@ def test_a_file_says_what_options_would(place, origin):
     config = write(place, f"""{{
         // LiteLLM
         "llm": {{ "upstream": "{origin.url}", "key": "{agent.KEY_SOURCE}", "port": 4000 }},
-        "run_id": "from-file", "attempt": 3, "billing_account": "team-7",
+        "billing_account": "team-7",
         "metadata": {{ "team": "search" }}, /* who asks */
         "env": {{ "CI": "true" }},
         "audit": {{ "file": "log/audit.jsonl", "durability": "fsync" }}
@@ -51,23 +51,11 @@ def test_a_file_says_what_options_would(place, origin):
     assert agent.events(records, "decision")[0]["runId"] == records[0]["runId"]
 
 
-def test_the_run_id_of_a_file_is_the_runs(place, origin):
-    config = write(place, {"llm": {"upstream": origin.url}, "run_id": "from-file", "attempt": 3})
-    with agent.run(place, "--config", config) as run:
-        assert run.ask(agent.post({"model": "m"})).status == 200
-        assert run.python("import os; result = os.environ['RUN_ID']") == "from-file"
-        run.end()
-        assert "run from-file: exit 0" in run.stderr()
-    assert origin.requests[0].values("x-litellm-end-user-id") == ["from-file/3"]
-
-
 def test_options_count_over_the_file(place, origin):
-    config = write(place, {"llm": {"upstream": origin.url}, "run_id": "from-file",
-                           "billing_account": "from-file"})
-    with agent.run(place, "--config", config, "--run-id", "from-line", "--billing-account", "line") as run:
+    config = write(place, {"llm": {"upstream": origin.url}, "billing_account": "from-file"})
+    with agent.run(place, "--config", config, "--billing-account", "from-line") as run:
         assert run.ask(agent.post({"model": "m"})).status == 200
-    assert origin.requests[0].values("x-litellm-end-user-id") == ["line"]
-    assert json.loads(origin.requests[0].values("x-litellm-spend-logs-metadata")[0])["runId"] == "from-line"
+    assert origin.requests[0].values("x-litellm-end-user-id") == ["from-line"]
 
 
 @pytest.mark.parametrize("by", ["file", "options"])
@@ -161,6 +149,7 @@ BAD = [
     ('{"audit": {"durability": "maybe"}, "llm": {"upstream": "http://x"}}', "durability"),
     ('{"metadata": {"a": "b\\nc"}, "llm": {"upstream": "http://x"}}', "metadata"),
     ('{"billing_account": "a\\r\\nX-Evil: 1", "llm": {"upstream": "http://x"}}', ""),
+    ('{"run_id": "someone-else", "llm": {"upstream": "http://x"}}', "run_id"),
     ('{"secrets": {}} trailing', ""),
 ]
 

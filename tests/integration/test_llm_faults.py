@@ -558,7 +558,7 @@ def test_few_descriptors_are_an_error_and_not_the_end(place, origin, who):
 
     origin.script = script
     with agent.run(place, *agent.llm(origin)) as run:
-        assert run.ask(agent.get("/elsewhere")).status == 404  # both are there
+        assert run.connect().ask(agent.get("/elsewhere")).status == 404  # both are there
         pid = run.pids()[who]
         line = ["prlimit", "--pid", str(pid), f"--nofile={open_count(pid) + 2}"]
         assert place.host(line).returncode == 0

@@ -236,13 +236,13 @@ def ask(place, origin, script, data=POST, options=()):
     with agent.run(place, *agent.llm(origin, *options)) as run:
         wire = run.connect()
         wire.send(data)
-        raw = wire.until(b"\r\n\r\n")
-        reply = agent.Reply(raw)
+        head = wire.until(b"\r\n\r\n")
+        reply, raw = agent.Reply(head), b""
         while not raw.endswith((b"END", upstream.LAST_CHUNK, b"0\r\nX-Kept: 1\r\n\r\n")):
             piece = wire.more()
             assert piece, raw
             raw += piece
-        return reply, raw
+        return reply, head + raw
 
 
 def echo(data):
