@@ -90,7 +90,7 @@ def test_the_key_is_in_no_memory_but_the_keepers(place, held, source):
         assert held.next_request().values("authorization") == [f"Bearer {agent.KEY}"]
         pids = run.pids()
         assert set(pids) == {"supervisor", "keeper", "gate", "init", "agent"}
-        found = {who for who, pid in pids.items() if KEY in agent.memory(pid)}
+        found = {who for who, pid in pids.items() if agent.is_in_memory(KEY, pid)}
         assert found == {"keeper"}  # the control is in it: the keeper's does hold the key
         environs = {who for who, pid in pids.items()
                     if KEY in pathlib.Path(f"/proc/{pid}/environ").read_bytes()}
@@ -98,7 +98,7 @@ def test_the_key_is_in_no_memory_but_the_keepers(place, held, source):
         held.answer.append(True)
         assert wire.reply().status == 200
         # A second time, when the request's own buffers have been given back.
-        assert {who for who, pid in pids.items() if KEY in agent.memory(pid)} == {"keeper"}
+        assert {who for who, pid in pids.items() if agent.is_in_memory(KEY, pid)} == {"keeper"}
 
 
 def test_the_key_is_in_no_memory_when_a_file_names_it(place, held):
@@ -110,7 +110,7 @@ def test_the_key_is_in_no_memory_when_a_file_names_it(place, held):
         wire = run.connect()
         wire.send(POST)
         held.next_request()
-        found = {who for who, pid in run.pids().items() if KEY in agent.memory(pid)}
+        found = {who for who, pid in run.pids().items() if agent.is_in_memory(KEY, pid)}
         held.answer.append(True)
     assert found == {"keeper"}
 
@@ -122,7 +122,7 @@ def test_the_secret_of_tokens_is_in_no_memory_but_the_keepers(place, held):
         gate.wait()
         pids = gate.pids()
         assert set(pids) == {"supervisor", "keeper", "gate"}
-        found = {who for who, pid in pids.items() if KEY in agent.memory(pid)}
+        found = {who for who, pid in pids.items() if agent.is_in_memory(KEY, pid)}
         assert found == {"keeper"}
 
 
