@@ -279,7 +279,11 @@ def test_a_cut_reply_is_an_error_for_curl_too(place, origin):
         connection.close()
 
     origin.script = script
-    line = "import subprocess; result = subprocess.run(['curl', '-sS', '-d', '{}', 'http://127.0.0.1:8080/v1/x'], capture_output=True).returncode"
+    line = """
+import subprocess
+words = ["curl", "-sS", "--json", "{}", "http://127.0.0.1:8080/v1/x"]
+result = subprocess.run(words, capture_output=True).returncode
+"""
     with agent.run(place, *agent.llm(origin)) as run:
         assert run.python(line) in (18, 56)  # transfer closed, or reset
         assert run.python(line) == 0
