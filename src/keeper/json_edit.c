@@ -161,29 +161,30 @@ static bool is_removed(const struct json_edit *edit, struct bytes key)
 }
 
 /* Remembers whether the value that follows is an object with members to remove. */
-static void note_within(struct json_edit *edit, struct bytes key)
+static int note_within(struct json_edit *edit, struct bytes key)
 {
 	edit->within = NULL;
 	for (const struct json_edit_rule *rule = edit->rules; rule->name; rule++)
 		if (rule->within && key_is(key, rule->within))
 			edit->within = rule->within;
 	edit->is_model = key_is_exactly(key, "model");
-	if (edit->is_model) {
-		edit->model_len = 0; /* the last one counts, as it does for others */
-		edit->model_count++;
-	}
+	edit->has_model |= edit->is_model;
+	/* Route and record follow the model: of two, each would be some reader's only one. */
+	if (key_is(key, "model") && edit->model_count++ > 0)
+		return fail(edit, EBADMSG);
+	return 0;
 }
 
 /* The key in `held` is whole: keep what is held, or drop it and skip the value. */
-static void decide(struct json_edit *edit, struct buf *out)
+static int decide(struct json_edit *edit, struct buf *out)
 {
 	struct bytes key = { edit->held + edit->key_start + 1,
 			     edit->held_len - edit->key_start - 2 };
 	bool *has_kept = &edit->has_kept[edit->depth - 1];
 	size_t start = edit->held[0] == ',' && !*has_kept ? 1 : 0;
 
-	if (edit->depth == 1)
-		note_within(edit, key);
+	if (edit->depth == 1 && note_within(edit, key) < 0)
+		return -EBADMSG;
 	if (is_removed(edit, key)) {
 		edit->skip_depth = edit->depth;
 	} else {
@@ -191,6 +192,7 @@ static void decide(struct json_edit *edit, struct buf *out)
 		*has_kept = true;
 	}
 	edit->held_len = 0;
+	return 0;
 }
 
 /* ---- values ---- */
@@ -341,7 +343,7 @@ static int in_key(struct json_edit *edit, char c, struct buf *out)
 	if (r > 0) {
 		edit->state = JSON_EDIT_COLON;
 		if (is_held)
-			decide(edit, out);
+			return decide(edit, out);
 	}
 	return 0;
 }

@@ -58,7 +58,8 @@ struct json_edit {
 	bool is_model;    /* the current value is the outermost "model" */
 	char model[JSON_EDIT_MODEL_MAX + 1];
 	size_t model_len;
-	unsigned int model_count; /* how often the outermost object had one */
+	bool has_model;
+	unsigned int model_count; /* how often the outermost object had one, in any case */
 };
 
 void json_edit_init(struct json_edit *edit, const struct json_edit_rule *rules);
@@ -66,7 +67,7 @@ void json_edit_init(struct json_edit *edit, const struct json_edit_rule *rules);
 /* Whether a model has been read whole. */
 static inline bool json_edit_has_model(const struct json_edit *edit)
 {
-	return edit->model_count > 0 && !edit->is_model;
+	return edit->has_model && !edit->is_model;
 }
 
 /*
