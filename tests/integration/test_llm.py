@@ -3,9 +3,13 @@
 import json
 import queue
 import re
+import shutil
+import struct
+import threading
 import time
 
 import agent
+import harness
 import origin as upstream
 import pytest
 
@@ -341,6 +345,47 @@ def test_silence_within_the_limits_cuts_nothing_and_beyond_them_does(place, orig
         run.end()
     ended = [r["ended"] for r in agent.events(run.records(), "outcome")]
     assert ended == ["complete", "complete", "upstream_timeout", "upstream_timeout"]
+
+
+@pytest.mark.parametrize("minutes, is_cut", [(31, False), (61, True)])
+def test_half_an_hour_of_silence_does_not_cut_a_stream(place, origin, minutes, is_cut):
+    """With the limits as they are by default, and a clock that can be put forward."""
+    if "asan" in harness.BUILD.name:
+        pytest.skip("a sanitizer has to be the first library")
+    go_on = threading.Event()
+
+    def script(connection):
+        connection.request()
+        connection.send(upstream.CHUNKED + upstream.chunk(event(0)))
+        go_on.wait(upstream.WAIT)
+        connection.send(upstream.chunk(event(1)) + upstream.LAST_CHUNK)
+        connection.wait_for_end()
+
+    origin.script = script
+    library = shutil.copy(harness.BUILD / "tests/support/libshift_clock.so", place.top)
+    clock = place.write("clock", "\0" * 8)
+    env = {"LD_PRELOAD": library, "SHIFT_CLOCK": str(clock)}
+    with agent.run(place, *agent.llm(origin), env=env) as run:
+        wire = run.connect()
+        wire.send(POST)
+        wire.until(event(0) + b"\r\n")
+        with open(clock, "r+b") as file:  # written over: it is mapped
+            file.write(struct.pack("<q", minutes * 60))
+        # Something else wakes the keeper, which then sees what time it is.
+        assert run.ask(agent.get("/elsewhere")).status == 404
+        if is_cut:
+            with pytest.raises(ConnectionResetError):
+                wire.rest()
+        else:
+            with pytest.raises(TimeoutError):
+                wire.more(timeout=0.2)
+            go_on.set()
+            assert event(1) in wire.until(upstream.LAST_CHUNK)
+        go_on.set()
+        run.end()
+    outcome = agent.events(run.records(), "outcome")[0]
+    assert outcome["ended"] == ("upstream_timeout" if is_cut else "complete")
+    assert outcome["durationMs"] >= minutes * 60000
 
 
 def test_the_defaults_allow_half_an_hour_of_silence(place):
