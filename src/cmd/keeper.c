@@ -135,7 +135,8 @@ int cmd_keeper(int argc, char **argv)
 	r = configure(argc, argv, &file, &config, &err);
 	if (r == 0)
 		r = serve(&keeper, &config, &err);
-	if (r < 0 && status_send(STATUS_FD, STATUS_FAILED, err.text) < 0)
+	/* Who did not let it go on has said why. */
+	if (r < 0 && r != -ECANCELED && status_send(STATUS_FD, STATUS_FAILED, err.text) < 0)
 		fprintf(stderr, "warder: %s\n", err.text);
 	keeper_config_fini(&config);
 	config_file_fini(&file);
