@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/die.h"
 #include "cmd/exposure.h"
@@ -130,6 +131,8 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 			r = open_socket(gateway, &config->llm_socket, err);
 		if (r == 0)
 			r = status_send(gateway->gateway.status_fd, STATUS_GO, "");
+		else /* it waits for a word that will not come */
+			shutdown(gateway->gateway.status_fd, SHUT_WR);
 	}
 	return r < 0 ? r : hand_over_socket(gateway, err);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """warder.json as the LLM path has it: several upstreams, mappings, the log; bad files change nothing."""
 import json
+import time
 
 import agent
 import checks
@@ -160,7 +161,9 @@ def test_a_bad_file_is_a_run_not_started_and_changes_nothing(place, text, words)
     text = text.replace("KEY", agent.KEY) if '"KEY"' in text else text
     config = write(place, text)
     before = checks.tree(place.top)
+    started = time.monotonic()
     done = place.run(*checks.LEAVE_MARKER, options=("--config", config), env=agent.KEY_ENV)
+    assert time.monotonic() - started < 3  # nobody waits for anybody
     assert done.returncode == 125, done
     checks.assert_one_line(done.stderr, words)
     assert agent.KEY not in done.stderr
