@@ -17,18 +17,37 @@
 
 /* ---- writing, once per turn ---- */
 
-/* Lets those go on who had to wait; one of them may fill the link again, then the others wait on.
+/* Puts `first` and those after it in front of those before it. */
+static void rotate_sessions(struct gate *gate, struct session *first)
+{
+	struct session *last = first, *before = gate->sessions;
+
+	if (first == before)
+		return;
+	while (last->next)
+		last = last->next;
+	*first->at = NULL;
+	gate->sessions = first;
+	first->at = &gate->sessions;
+	last->next = before;
+	before->at = &last->next;
+}
+
+/*
+ * Lets those go on who had to wait; one of them may fill the link again, then the others wait
+ * on, and are the first the next time.
  */
 static void resume_sessions(struct gate *gate)
 {
-	struct session *next;
+	struct session *session, *next;
 
 	gate->is_paused = false;
-	for (struct session *session = gate->sessions; !gate->is_paused && session;
-	     session = next) {
+	for (session = gate->sessions; !gate->is_paused && session; session = next) {
 		next = session->next;
 		session_resume(session);
 	}
+	if (session)
+		rotate_sessions(gate, session);
 }
 
 /* Until the keeper takes no more, or nobody has anything for it. */
