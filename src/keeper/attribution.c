@@ -60,7 +60,7 @@ static bool is_named(struct bytes name, const char *pattern)
 bool attribution_is_removed(struct bytes name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(removed); i++)
-		if (is_named(name, removed[i]))
+		if (fold(name.data[0]) == removed[i][0] && is_named(name, removed[i]))
 			return true;
 	return false;
 }

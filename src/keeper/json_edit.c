@@ -25,7 +25,9 @@ enum number_part {
 
 void json_edit_init(struct json_edit *edit, const struct json_edit_rule *rules)
 {
-	*edit = (struct json_edit){ .rules = rules };
+	/* What is held, and the model, are written before they are read. */
+	memset(edit, 0, offsetof(struct json_edit, held));
+	edit->rules = rules;
 }
 
 static int fail(struct json_edit *edit, int error)

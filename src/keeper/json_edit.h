@@ -52,14 +52,14 @@ struct json_edit {
 	const char *within;      /* its name */
 	bool has_kept[2];        /* a member was kept, in the outermost object and below */
 	unsigned int skip_depth; /* where the member stands that is being removed, or 0 */
-	char held[JSON_EDIT_HELD_MAX];
 	size_t held_len;
 	size_t key_start; /* of the key in `held` */
 	bool is_model;    /* the current value is the outermost "model" */
-	char model[JSON_EDIT_MODEL_MAX + 1];
 	size_t model_len;
 	bool has_model;
 	unsigned int model_count; /* how often the outermost object had one, in any case */
+	char held[JSON_EDIT_HELD_MAX];
+	char model[JSON_EDIT_MODEL_MAX + 1];
 };
 
 void json_edit_init(struct json_edit *edit, const struct json_edit_rule *rules);

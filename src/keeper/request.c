@@ -166,10 +166,13 @@ static bool is_typed_json(const struct link_open *open)
 
 static struct exchange_body *body_new(struct exchange *exchange)
 {
-	struct exchange_body *body = calloc(1, sizeof(*body));
+	struct exchange_body *body = malloc(sizeof(*body));
 
 	if (!body)
 		die_no_memory();
+	body->is_edited = false;
+	body->open = NULL;
+	body->open_len = 0;
 	json_edit_init(&body->edit, no_members);
 	buf_init(&body->held, 2 * EXCHANGE_HOLD_MAX);
 	exchange->body = body;
@@ -269,11 +272,12 @@ static struct framing choose_framing(const struct exchange *exchange, const stru
 }
 
 /* Whether an edited body is better read to its end first. */
-static bool waits_for_end(const struct exchange *exchange, const struct link_open *open)
+static bool waits_for_end(const struct exchange *exchange)
 {
 	return exchange->body->is_edited && !exchange->is_request_over &&
 	       exchange->body->held.len < EXCHANGE_HOLD_MAX && exchange->granted > 0 &&
-	       (open->framing != FRAMING_LENGTH || open->length <= EXCHANGE_HOLD_MAX);
+	       (!exchange->has_length ||
+		exchange->sent_bytes + exchange->body_left <= EXCHANGE_HOLD_MAX);
 }
 
 /* The request goes on: its head, and what was held of its body. */
@@ -302,6 +306,8 @@ static void advance_held(struct exchange *exchange, uint64_t now_ms)
 	bool waits = false;
 	enum refusal refusal = REFUSAL_NONE;
 
+	if (exchange->upstream && waits_for_end(exchange))
+		return;
 	if (link_parse_open((struct bytes){ body->open, body->open_len }, &open) < 0)
 		abort(); /* it was parsed before */
 	if (!exchange->upstream)
@@ -315,7 +321,7 @@ static void advance_held(struct exchange *exchange, uint64_t now_ms)
 		refuse_held(exchange, refusal, &open, now_ms);
 		return;
 	}
-	if (waits || waits_for_end(exchange, &open))
+	if (waits || waits_for_end(exchange))
 		return;
 	path = http_path_split(open.path, &query);
 	/* The route again, for its path: the prefix may have been taken off. */
