@@ -22,7 +22,8 @@ int audit_open(struct audit_log *log, const char *path, enum audit_durability du
 	*log = (struct audit_log){ .durability = durability };
 	memcpy(log->hash, zeros, sizeof(log->hash));
 	buf_init(&log->drafts, AUDIT_BATCH_MAX);
-	buf_init(&log->lines, 16 * AUDIT_BATCH_MAX); /* the chain adds much to a small draft */
+	buf_init(&log->lines,
+		 (size_t)16 * AUDIT_BATCH_MAX); /* the chain adds much to a small draft */
 	log->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
 	if (log->fd < 0)
 		return err_set(err, errno, "open the audit log '%.200s'", path);

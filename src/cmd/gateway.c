@@ -253,35 +253,42 @@ static bool reap(pid_t *pid, uint64_t deadline_ms)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void gateway_stop(struct gateway *gateway, struct gateway_summary *ret_summary)
+/* The keeper's last words; what it said before them is passed over. */
+static void read_summary(int status_fd, uint64_t deadline_ms, struct gateway_summary *summary)
 {
-	uint64_t deadline_ms = clock_now_ms() + STOP_MS, now_ms;
 	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
-	int type = -ETIMEDOUT, path_at = 0;
+	uint64_t now_ms;
+	int path_at = 0;
 
 	if (!text)
 		die_no_memory();
+	while ((now_ms = clock_now_ms()) < deadline_ms) {
+		int type = status_receive(status_fd, (int)(deadline_ms - now_ms), text, NULL);
+
+		if (type <= 0)
+			return;
+		if (type != STATUS_SUMMARY ||
+		    sscanf(text, "%" SCNu64 " %" SCNu64 " %n", &summary->allowed, &summary->refused,
+			   &path_at) != 2 ||
+		    path_at == 0)
+			continue;
+		snprintf(summary->audit, sizeof(summary->audit), "%s", text + path_at);
+		summary->is_complete = true;
+	}
+}
+
+void gateway_stop(struct gateway *gateway, struct gateway_summary *ret_summary)
+{
+	uint64_t deadline_ms = clock_now_ms() + STOP_MS;
+
 	*ret_summary = (struct gateway_summary){ .is_complete = false };
 	close_fd(&gateway->control_fd);
 	/* A keeper that waits for its go is told that there is none; what it says is still heard.
 	 */
 	if (gateway->status_fd >= 0)
 		shutdown(gateway->status_fd, SHUT_WR);
-	if (gateway->gate == 0)
-		type = 0; /* the keeper's link was never held by anybody else */
-	while (gateway->keeper && (now_ms = clock_now_ms()) < deadline_ms) {
-		type = status_receive(gateway->status_fd, (int)(deadline_ms - now_ms), text, NULL);
-		if (type == STATUS_SUMMARY &&
-		    sscanf(text, "%" SCNu64 " %" SCNu64 " %n", &ret_summary->allowed,
-			   &ret_summary->refused, &path_at) == 2 &&
-		    path_at > 0) {
-			snprintf(ret_summary->audit, sizeof(ret_summary->audit), "%s",
-				 text + path_at);
-			ret_summary->is_complete = true;
-		}
-		if (type <= 0)
-			break;
-	}
+	if (gateway->keeper)
+		read_summary(gateway->status_fd, deadline_ms, ret_summary);
 	close_fd(&gateway->status_fd); /* the keeper ends with it, whatever the gate does */
 	if (!reap(&gateway->gate, deadline_ms))
 		ret_summary->is_complete = false;

@@ -65,6 +65,13 @@ bool attribution_is_removed(struct bytes name)
 	return false;
 }
 
+/* INV-NO-REFLECTION: a reply in parts, or encoded, could not be searched for the key. */
+static bool would_hide(struct bytes name)
+{
+	return is_named(name, "accept-encoding") || is_named(name, "range") ||
+	       is_named(name, "if-range");
+}
+
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -181,7 +188,7 @@ void attribution_write(struct buf *out, const struct keeper_config *config,
 	h1_write_field(out, BYTES("host"), bytes_of(llm->url.authority));
 	for (size_t i = 0; i < open->field_count; i++)
 		if (!attribution_is_removed(open->fields[i].name) &&
-		    (!key || !is_named(open->fields[i].name, "accept-encoding")))
+		    !(key && would_hide(open->fields[i].name)))
 			h1_write_field(out, open->fields[i].name, open->fields[i].value);
 	if (key) {
 		struct bytes value = secret_get(key);

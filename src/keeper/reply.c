@@ -75,10 +75,11 @@ static void send_head(struct exchange *exchange, const struct http_head *head)
 /* INV-NO-REFLECTION: what cannot be read cannot be searched for the secret. */
 static bool is_encoded(const struct exchange *exchange, const struct http_head *head)
 {
-	const struct http_field *field = http_find_field(head, BYTES("content-encoding"));
-
-	return field && exchange->upstream->pattern &&
-	       !bytes_equal_nocase(field->value, BYTES("identity"));
+	for (size_t i = 0; exchange->upstream->pattern && i < head->field_count; i++)
+		if (bytes_equal_nocase(head->fields[i].name, BYTES("content-encoding")) &&
+		    !bytes_equal_nocase(head->fields[i].value, BYTES("identity")))
+			return true;
+	return false;
 }
 
 /* False when the reply has failed. */
@@ -86,6 +87,11 @@ static bool on_head(struct exchange *exchange, const struct http_head *head, uin
 {
 	if (head->status == 101) {
 		exchange_fail(exchange, REFUSAL_GARBAGE, "it switched protocols", now_ms);
+		return false;
+	}
+	if (exchange->upstream->pattern && head->status == 206) {
+		exchange_fail(exchange, REFUSAL_GARBAGE,
+			      "it is a part, and the whole was asked for", now_ms);
 		return false;
 	}
 	if (is_encoded(exchange, head)) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """INV-SECRETS-HOST-ONLY, INV-NO-REFLECTION: the key is nowhere but in the keeper and upstream."""
+import gzip
 import json
 import os
 import pathlib
@@ -289,6 +290,31 @@ def test_a_key_in_the_reason_fields_or_trailer_does_not_reach_the_agent(place, o
     reply, raw = ask(place, origin, echo(data))
     assert reply.status == 103
     assert KEY not in raw and raw.count(b"X-Kept: 1") == 2
+
+
+@pytest.mark.parametrize("head", [
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: identity, br\r\n",
+    b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/20\r\n",
+], ids=["gzip", "two fields", "a list", "a part"])
+def test_a_reply_that_cannot_be_searched_for_the_key_is_refused(user_place, origin, head):
+    body = gzip.compress(b"Bearer " + KEY)
+    data = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    origin.script = echo(data)
+    with agent.run(user_place, *agent.llm(origin)) as run:
+        wire = run.connect()
+        wire.send(POST)
+        head = wire.until(b"\r\n\r\n")
+        raw = wire.until(b"}}")
+    assert agent.Reply(head).status == 502 and b"upstream_garbage" in raw and body not in raw
+
+
+def test_parts_and_encodings_are_not_asked_for_while_there_is_a_key(user_place, origin):
+    hiding = b"Range: bytes=0-5\r\nIf-Range: x\r\nAccept-Encoding: gzip\r\nHost:"
+    ask(user_place, origin, echo(upstream.reply(b"END")), POST.replace(b"Host:", hiding))
+    assert not origin.requests[0].values("range") + origin.requests[0].values("if-range")
+    assert origin.requests[0].values("accept-encoding") == ["identity"]
 
 
 def test_half_a_key_at_the_end_of_a_reply_is_not_held_back(place, origin):
