@@ -51,6 +51,7 @@ static void free_exchange(struct loop_deferred *deferred)
 	if (exchange->run_id != exchange->run->run_id)
 		free(exchange->run_id);
 	free(exchange->label);
+	scrub_fini(&exchange->scrub);
 	free(exchange);
 }
 

@@ -24,6 +24,9 @@
 /* The head, a body within its credit, and what frames it. */
 #define REQUEST_MAX (1 << 20)
 
+/* A body while it is held, and what an edit of a piece can be. */
+#define BODY_MAX ((size_t)2 * EXCHANGE_HOLD_MAX)
+
 /* What outranks headers in LiteLLM (DESIGN: INV-ATTRIBUTION). */
 static const struct json_edit_rule identity_members[] = {
 	{ NULL, "user" },
@@ -174,7 +177,7 @@ static struct exchange_body *body_new(struct exchange *exchange)
 	body->open = NULL;
 	body->open_len = 0;
 	json_edit_init(&body->edit, no_members);
-	buf_init(&body->held, 2 * EXCHANGE_HOLD_MAX);
+	buf_init(&body->held, BODY_MAX);
 	exchange->body = body;
 	return body;
 }
@@ -223,7 +226,7 @@ static int edit_held(struct exchange *exchange)
 
 	json_edit_init(&body->edit, identity_members);
 	body->is_edited = true;
-	buf_init(&body->held, 2 * EXCHANGE_HOLD_MAX);
+	buf_init(&body->held, BODY_MAX);
 	if (raw.len > 0)
 		r = json_edit_push(&body->edit, (struct bytes){ raw.data, raw.len }, &body->held);
 	buf_fini(&raw);
@@ -438,7 +441,7 @@ static int pass_on(struct exchange *exchange, struct bytes data)
 		add_body(exchange, data);
 		return is_model_in_doubt(body) ? -EBADMSG : 0;
 	}
-	buf_init(&edited, 2 * EXCHANGE_HOLD_MAX);
+	buf_init(&edited, BODY_MAX);
 	r = json_edit_push(&body->edit, data, &edited);
 	if (r == 0)
 		add_body(exchange, (struct bytes){ edited.data, edited.len });

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One pattern, searched for as Knuth, Morris and Pratt have it where pieces meet. */
+/* One pattern, searched for across pieces. */
 #include "keeper/scrub.h"
 
 #include <stdlib.h>
@@ -8,38 +8,41 @@
 
 struct scrub_pattern {
 	struct bytes text;
-	char *stars;
-	size_t fallback[]; /* of a match of n bytes: the longest shorter one it ends with */
+	bool is_odd; /* it has bytes that keys do not have: every end is held back */
+	char stars[];
 };
+
+/* What keys are made of; public, and the same for all of them. */
+static bool is_key_byte(char c)
+{
+	static const bool is_sign[256] = {
+		['-'] = true,         ['_'] = true,         ['.'] = true,         ['+'] = true,
+		['/'] = true,         ['='] = true,         ['~'] = true,         ['%'] = true,
+		[':'] = true,         ['@'] = true,         ['!'] = true,         ['#'] = true,
+		['$'] = true,         ['&'] = true,         ['*'] = true,         ['^'] = true,
+		['|'] = true,         ['\\'] = true,        ['?'] = true,         [';'] = true,
+		['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
+	};
+
+	return is_sign[(unsigned char)c];
+}
 
 struct scrub_pattern *scrub_pattern_new(const struct secret *secret)
 {
 	struct bytes text = secret_get(secret);
-	struct scrub_pattern *pattern = calloc(1,
-					       sizeof(*pattern) + (text.len + 1) * sizeof(size_t));
+	struct scrub_pattern *pattern = calloc(1, sizeof(*pattern) + text.len);
 
 	if (!pattern)
 		die_no_memory();
 	pattern->text = text;
-	pattern->stars = malloc(text.len);
-	if (!pattern->stars)
-		die_no_memory();
 	memset(pattern->stars, '*', text.len);
-	for (size_t i = 1, matched = 0; i < text.len; i++) {
-		while (matched > 0 && text.data[i] != text.data[matched])
-			matched = pattern->fallback[matched];
-		if (text.data[i] == text.data[matched])
-			matched++;
-		pattern->fallback[i + 1] = matched;
-	}
+	for (size_t i = 0; i < text.len; i++)
+		pattern->is_odd = pattern->is_odd || !is_key_byte(text.data[i]);
 	return pattern;
 }
 
 void scrub_pattern_free(struct scrub_pattern *pattern)
 {
-	if (!pattern)
-		return;
-	free(pattern->stars);
 	free(pattern);
 }
 
@@ -49,77 +52,81 @@ bool scrub_is_in(const struct scrub_pattern *pattern, struct bytes text)
 	       memmem(text.data, text.len, pattern->text.data, pattern->text.len);
 }
 
+void scrub_fini(struct scrub *scrub)
+{
+	free(scrub->held);
+	*scrub = (struct scrub){ .held = NULL };
+}
+
 static void emit_some(struct bytes data, scrub_emit *emit, void *owner)
 {
 	if (data.len > 0)
 		emit(owner, data);
 }
 
-/* Goes on with a match that has begun; what turns out not to be one goes out. */
-static void go_on(struct scrub *scrub, const struct scrub_pattern *pattern, struct bytes *data,
-		  scrub_emit *emit, void *owner)
+/* How much of the end is held back, whatever the secret is. */
+static size_t end_len(const struct scrub_pattern *pattern, struct bytes data)
 {
-	while (data->len > 0 && scrub->held > 0) {
-		size_t held = scrub->held;
+	size_t most = pattern->text.len - 1, len = 0;
 
-		while (held > 0 && data->data[0] != pattern->text.data[held])
-			held = pattern->fallback[held];
-		emit_some((struct bytes){ pattern->text.data, scrub->held - held }, emit, owner);
-		scrub->held = held;
-		if (held == 0 && data->data[0] != pattern->text.data[0])
-			return;
-		scrub->held++;
-		bytes_take(data, 1);
-		if (scrub->held == pattern->text.len) {
-			scrub->held = 0;
-			emit_some((struct bytes){ pattern->stars, pattern->text.len }, emit, owner);
-		}
-	}
+	if (pattern->is_odd)
+		return data.len < most ? data.len : most;
+	while (len < most && len < data.len && is_key_byte(data.data[data.len - 1 - len]))
+		len++;
+	return len;
 }
 
-/* How many bytes at the end could begin the secret. */
-static size_t find_beginning(const struct scrub_pattern *pattern, struct bytes data)
-{
-	size_t matched = 0, start = 0;
-
-	if (data.len >= pattern->text.len)
-		start = data.len - pattern->text.len + 1;
-	for (size_t i = start; i < data.len; i++) {
-		while (matched > 0 && data.data[i] != pattern->text.data[matched])
-			matched = pattern->fallback[matched];
-		if (data.data[i] == pattern->text.data[matched])
-			matched++;
-	}
-	return matched;
-}
-
-void scrub_push(struct scrub *scrub, const struct scrub_pattern *pattern, struct bytes data,
-		scrub_emit *emit, void *owner)
+/* Lets through what is no secret, and keeps the end. */
+static void search(struct scrub *scrub, const struct scrub_pattern *pattern, struct bytes data,
+		   scrub_emit *emit, void *owner)
 {
 	const char *at;
+	size_t len;
 
-	if (!pattern) {
-		emit_some(data, emit, owner);
-		return;
-	}
-	go_on(scrub, pattern, &data, emit, owner);
 	while (data.len >= pattern->text.len &&
 	       (at = memmem(data.data, data.len, pattern->text.data, pattern->text.len))) {
 		emit_some(bytes_take(&data, (size_t)(at - data.data)), emit, owner);
 		emit_some((struct bytes){ pattern->stars, pattern->text.len }, emit, owner);
 		bytes_take(&data, pattern->text.len);
 	}
-	if (data.len == 0)
+	len = end_len(pattern, data);
+	emit_some(bytes_take(&data, data.len - len), emit, owner);
+	if (len == 0)
 		return;
-	scrub->held = find_beginning(pattern, data);
-	data.len -= scrub->held;
-	emit_some(data, emit, owner);
+	scrub->held = malloc(len);
+	if (!scrub->held)
+		die_no_memory();
+	memcpy(scrub->held, data.data, len);
+	scrub->held_len = len;
+}
+
+void scrub_push(struct scrub *scrub, const struct scrub_pattern *pattern, struct bytes data,
+		scrub_emit *emit, void *owner)
+{
+	struct scrub before = *scrub;
+	char *joined;
+
+	if (!pattern) {
+		emit_some(data, emit, owner);
+		return;
+	}
+	*scrub = (struct scrub){ .held = NULL };
+	if (!before.held) {
+		search(scrub, pattern, data, emit, owner);
+		return;
+	}
+	joined = realloc(before.held, before.held_len + data.len);
+	if (!joined)
+		die_no_memory();
+	memcpy(joined + before.held_len, data.data, data.len);
+	search(scrub, pattern, (struct bytes){ joined, before.held_len + data.len }, emit, owner);
+	free(joined);
 }
 
 void scrub_finish(struct scrub *scrub, const struct scrub_pattern *pattern, scrub_emit *emit,
 		  void *owner)
 {
 	if (pattern)
-		emit_some((struct bytes){ pattern->text.data, scrub->held }, emit, owner);
-	scrub->held = 0;
+		emit_some((struct bytes){ scrub->held, scrub->held_len }, emit, owner);
+	scrub_fini(scrub);
 }

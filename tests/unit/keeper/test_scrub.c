@@ -45,7 +45,7 @@ static void scrub_slowly(const char *text, size_t len, const char *secret, char 
 static void scrub_in_pieces(const struct scrub_pattern *pattern, const char *text, size_t len,
 			    size_t first, size_t others)
 {
-	struct scrub scrub = { 0 };
+	struct scrub scrub = { .held = NULL };
 	struct bytes rest = { text, len };
 
 	out_len = 0;
@@ -68,6 +68,7 @@ static void it_is_taken_out_at_every_cut(void **state)
 		{ "abab", "abababab ab aba abab" },
 		{ "abcabd", "abcabcabdabcab" },
 		{ "x", "axbxxc" },
+		{ "a b,c", "a b a b,c a b,ca b,c" },
 		{ "sk-123", "" },
 	};
 
@@ -117,20 +118,40 @@ static void it_agrees_with_the_slow_way(void **state)
 }
 
 /* An event of a stream is not held back for what follows it. */
-static void what_cannot_begin_the_secret_goes_on_at_once(void **state)
+static void an_event_goes_on_at_once(void **state)
 {
 	struct secret *secret = open_secret("sk-123");
 	struct scrub_pattern *pattern = scrub_pattern_new(secret);
-	struct scrub scrub = { 0 };
+	struct scrub scrub = { .held = NULL };
 
 	(void)state;
 	out_len = 0;
-	scrub_push(&scrub, pattern, BYTES("data: tasks\n\n"), emit, NULL);
-	assert_int_equal(out_len, 13);
-	scrub_push(&scrub, pattern, BYTES("data: s"), emit, NULL);
-	assert_int_equal(out_len, 19); /* the last byte could */
-	scrub_push(&scrub, pattern, BYTES("\n\n"), emit, NULL);
-	assert_int_equal(out_len, 22);
+	scrub_push(&scrub, pattern, BYTES("data: {\"x\":\"sk-\"}\n\n"), emit, NULL);
+	assert_int_equal(out_len, 19);
+	scrub_finish(&scrub, pattern, emit, NULL);
+	scrub_pattern_free(pattern);
+	secret_free(secret);
+}
+
+/* Which ends are held back must tell nothing: guesses are delayed alike, right or wrong. */
+static void right_and_wrong_guesses_are_held_back_alike(void **state)
+{
+	static const char *const guesses[] = {
+		"sk-12", "sk-13", "xx-12", "sk-1", "aaaa", "s", "q"
+	};
+	struct secret *secret = open_secret("sk-123");
+	struct scrub_pattern *pattern = scrub_pattern_new(secret);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(guesses); i++) {
+		struct scrub scrub = { .held = NULL };
+
+		out_len = 0;
+		scrub_push(&scrub, pattern, bytes_of(guesses[i]), emit, NULL);
+		assert_int_equal(out_len, 0);
+		scrub_finish(&scrub, pattern, emit, NULL);
+		assert_int_equal(out_len, strlen(guesses[i]));
+	}
 	scrub_pattern_free(pattern);
 	secret_free(secret);
 }
@@ -146,6 +167,6 @@ static void without_a_secret_everything_goes_through(void **state)
 int main(void)
 {
 	RUN_TESTS(TEST(it_is_taken_out_at_every_cut), TEST(it_agrees_with_the_slow_way),
-		  TEST(what_cannot_begin_the_secret_goes_on_at_once),
+		  TEST(an_event_goes_on_at_once), TEST(right_and_wrong_guesses_are_held_back_alike),
 		  TEST(without_a_secret_everything_goes_through));
 }
