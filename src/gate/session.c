@@ -587,7 +587,7 @@ static void on_reply(struct call *call, const struct link_reply *reply)
 static void add_chunk(struct session *session, struct bytes data)
 {
 	struct buf *out = &session->out;
-	char head[H1_CHUNK_HEAD_MAX];
+	char head[H1_CHUNK_HEAD_MAX] = "";
 	size_t old_len, new_len, at;
 
 	/* What a transport has been given once must not change: it may be on its way. */
@@ -595,7 +595,8 @@ static void add_chunk(struct session *session, struct bytes data)
 	    session->write_waits) {
 		session->chunk_at = out->len;
 		session->chunk_len = data.len;
-		buf_add(out, head, h1_format_chunk_head(head, data.len));
+		new_len = h1_format_chunk_head(head, data.len);
+		buf_add(out, head, new_len);
 	} else {
 		at = session->chunk_at;
 		out->len -= strlen(H1_CHUNK_END);

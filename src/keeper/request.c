@@ -369,7 +369,7 @@ static void judge(struct exchange *exchange, struct bytes payload, const struct 
 	struct bytes query, path = http_path_split(open->path, &query);
 	struct bytes no_model = { has_body ? NULL : "", 0 };
 	struct framing framing = { (enum http_framing)open->framing, open->length };
-	struct route route;
+	struct route route = { .llm = 0 };
 	enum refusal refusal = identify(exchange, open);
 
 	/* The gate refuses them too, but the gate may not be ours any more. */
