@@ -8,7 +8,7 @@
 
 struct scrub_pattern {
 	struct bytes text;
-	bool is_odd; /* it has bytes that keys do not have: every end is held back */
+	bool is_odd; /* it has bytes that keys do not have: every printable end is held back */
 	char stars[];
 };
 
@@ -64,14 +64,18 @@ static void emit_some(struct bytes data, scrub_emit *emit, void *owner)
 		emit(owner, data);
 }
 
+/* No key has a control character in it (keeper/upstream.c). */
+static bool may_be_held(const struct scrub_pattern *pattern, char c)
+{
+	return pattern->is_odd ? (c >= 0x20 && c < 0x7f) : is_key_byte(c);
+}
+
 /* How much of the end is held back, whatever the secret is. */
 static size_t end_len(const struct scrub_pattern *pattern, struct bytes data)
 {
 	size_t most = pattern->text.len - 1, len = 0;
 
-	if (pattern->is_odd)
-		return data.len < most ? data.len : most;
-	while (len < most && len < data.len && is_key_byte(data.data[data.len - 1 - len]))
+	while (len < most && len < data.len && may_be_held(pattern, data.data[data.len - 1 - len]))
 		len++;
 	return len;
 }
