@@ -212,6 +212,9 @@ static int open_terminal(struct entry *entry, struct err *err)
 	slave_fd = pty_open_slave(master_fd);
 	if (slave_fd < 0)
 		return err_set(err, -slave_fd, "open the agent's end of the terminal");
+	/* Here, so that it has the caller's size before anybody looks; later the supervisor
+	 * follows. */
+	pty_copy_size(STDIN_FILENO, master_fd);
 	for (int i = 0; i < 3; i++)
 		if (entry->std_fds[i] < 0)
 			entry->std_fds[i] = slave_fd;
