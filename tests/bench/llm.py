@@ -307,8 +307,9 @@ def goal(what, results, key):
 def bench(options, port):
     names = [n for n in ("direct", *PROXIES) if n in options.only or n == "direct"]
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    # nginx and HAProxy hold two descriptors a stream, and some for themselves.
-    streams = min(options.streams, (hard - 200) // 2)
+    # nginx and HAProxy hold two descriptors a stream in one process, and some for themselves.
+    streams = min(options.streams, hard - 400)
+    fewer = min(streams, (hard - 200) // 2)
 
     def requests(name, address):
         with Running(name, f"{address}:{port}", streams) as running:
@@ -317,8 +318,9 @@ def bench(options, port):
                     measure_requests(running, connections, body, options.seconds).items()}
 
     def hold(name, address):
-        with Running(name, f"{address}:{port}", streams) as running:
-            return measure_streams(running, streams, 2 * options.seconds)
+        count = fewer if name in ("nginx", "HAProxy") else streams
+        with Running(name, f"{address}:{port}", count) as running:
+            return measure_streams(running, count, 2 * options.seconds)
 
     if os.getloadavg()[0] > 1:
         print(f"\nother work is under way (load {os.getloadavg()[0]:.1f}): what is here is worth less")
@@ -331,8 +333,8 @@ def bench(options, port):
               {"rate": ("requests/s", 16, ".0f"), "cpu": ("CPU us/request", 16, ".1f"),
                "p50": ("added p50 us", 16, ".0f"), "p99": ("added p99 us", 16, ".0f")})
     held = added(take_turns(names, options.rounds, hold))
-    why = "" if streams == options.streams else \
-        f" (not {options.streams}: {hard} descriptors are allowed, nginx and HAProxy need two each)"
+    why = "" if fewer == streams else \
+        f" (nginx and HAProxy {fewer}: {hard} descriptors are allowed, and they need two each)"
     table(f"{streams} streams{why}, an event per second each", held,
           {"rest": ("MiB at rest", 15, ".1f"), "memory": ("KiB/stream", 15, ".2f"),
            "cpu": ("CPU us/event", 15, ".1f"), "p50": ("added p50 us", 15, ".0f"),
