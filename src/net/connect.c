@@ -57,6 +57,7 @@ struct connect {
 	struct loop_timer deadline; /* and, when it is over, when to report it */
 
 	bool is_over;
+	connect_judge *may_dial;
 	int fd;          /* the one that won, or -1 */
 	int code;        /* why not */
 	const char *why; /* of the resolver */
@@ -82,6 +83,11 @@ void net_free(struct net *net)
 	assert(net->connect_count == 0);
 	resolver_free(net->resolver);
 	free(net);
+}
+
+void net_set_no_search(struct net *net)
+{
+	resolver_set_no_search(net->resolver);
 }
 
 void net_set_servers(struct net *net, const char *servers)
@@ -260,6 +266,9 @@ static int start_attempt(struct connect *connect)
 
 	attempt->connect = connect;
 	attempt->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
+	/* Here and nowhere else: the address that is judged is the address that is dialled. */
+	if (connect->may_dial && !connect->may_dial(&address.any))
+		return EACCES;
 	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
@@ -314,6 +323,13 @@ static void on_answer(struct resolve *question, const struct resolve_answer *ans
 struct connect *connect_start(struct net *net, const char *host, uint16_t port, uint64_t timeout_ms,
 			      uint64_t now_ms, connect_done *done, void *owner)
 {
+	return connect_start_if(net, host, port, NULL, timeout_ms, now_ms, done, owner);
+}
+
+struct connect *connect_start_if(struct net *net, const char *host, uint16_t port,
+				 connect_judge *may_dial, uint64_t timeout_ms, uint64_t now_ms,
+				 connect_done *done, void *owner)
+{
 	size_t host_size = strnlen(host, RESOLVE_NAME_MAX + 1) + 1;
 	struct connect *connect = calloc(1, sizeof(*connect) + host_size);
 
@@ -323,6 +339,7 @@ struct connect *connect_start(struct net *net, const char *host, uint16_t port, 
 		.net = net,
 		.done = done,
 		.owner = owner,
+		.may_dial = may_dial,
 		.timeout_ms = timeout_ms,
 		.question.on_answer = on_answer,
 		.next.on_due = on_next_due,

@@ -7,7 +7,9 @@
 #ifndef NET_CONNECT_H
 #define NET_CONNECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -19,6 +21,12 @@ struct net *net_new(struct loop *loop);
 
 /* No attempt may be under way any more. */
 void net_free(struct net *net);
+
+/*
+ * For names that somebody else has judged: none is tried with a domain of the system's search
+ * list, where it would be another's.
+ */
+void net_set_no_search(struct net *net);
 
 /* "ADDRESS[:PORT][,...]" instead of the system's name servers: for tests. */
 void net_set_servers(struct net *net, const char *servers);
@@ -39,6 +47,15 @@ typedef void connect_done(void *owner, int fd, const struct err *err, uint64_t n
  */
 struct connect *connect_start(struct net *net, const char *host, uint16_t port, uint64_t timeout_ms,
 			      uint64_t now_ms, connect_done *done, void *owner) must_check;
+
+/*
+ * The same, but addresses that `may_dial` (or NULL) says no to are passed over; EACCES when
+ * there are no others.
+ */
+typedef bool connect_judge(const struct sockaddr *address);
+struct connect *connect_start_if(struct net *net, const char *host, uint16_t port,
+				 connect_judge *may_dial, uint64_t timeout_ms, uint64_t now_ms,
+				 connect_done *done, void *owner) must_check;
 
 /* `done` is not called any more. */
 void connect_cancel(struct connect *connect);

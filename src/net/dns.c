@@ -199,7 +199,7 @@ static int open_channel(struct dns *dns)
 {
 	static char dns_only[] = "b"; /* the hosts file is looked at before */
 	struct ares_options options = {
-		.flags = dns->servers ? ARES_FLAG_NOSEARCH : 0,
+		.flags = dns->servers || dns->has_no_search ? ARES_FLAG_NOSEARCH : 0,
 		.timeout = dns->servers ? TEST_TIMEOUT_MS : TIMEOUT_MS,
 		.tries = dns->servers ? TEST_TRIES : TRIES,
 		.lookups = dns_only,

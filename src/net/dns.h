@@ -14,6 +14,7 @@ struct dns {
 	struct loop *loop;
 	ares_channel channel; /* NULL until it is needed */
 	char *servers;        /* instead of the system's, or NULL */
+	bool has_no_search;   /* names are whole: the system's list of domains is not tried */
 	struct loop_timer timer;
 	struct dns_socket *sockets;
 	struct timespec config_time; /* of the configuration that the channel was made from */

@@ -418,6 +418,11 @@ void resolver_free(struct resolver *resolver)
 	free(resolver);
 }
 
+void resolver_set_no_search(struct resolver *resolver)
+{
+	resolver->dns.has_no_search = true;
+}
+
 void resolver_set_servers(struct resolver *resolver, const char *servers)
 {
 	dns_set_servers(&resolver->dns, servers);

@@ -53,6 +53,9 @@ struct resolver *resolver_new(struct loop *loop);
 /* No question may be waiting any more. */
 void resolver_free(struct resolver *resolver);
 
+/* Names are taken as they are: none is tried with a domain of the system's search list. */
+void resolver_set_no_search(struct resolver *resolver);
+
 /* "ADDRESS[:PORT][,...]", asked with little patience, instead of the system's: for tests. */
 void resolver_set_servers(struct resolver *resolver, const char *servers);
 
