@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two tables: of what can be wrong with a certificate, and with the rest. */
+/* Tables: of what can be wrong with a certificate, and with the rest, on either side. */
 #include "tls/fault.h"
 
 #include <errno.h>
@@ -37,6 +37,37 @@ static const struct fault protocol_faults[] = {
 	{ SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, "the server refused every offer" },
 };
 
+#define NO_TLS     "the agent does not speak TLS"
+#define NO_NEW_TLS "the agent does not speak TLS 1.2 or newer"
+#define NO_OFFER   "the agent offers nothing that is spoken here"
+#define AGENT_DOUBTS                                                                               \
+	"the agent does not believe the run's certificate: it has a trust store of its own, "      \
+	"or pins another certificate"
+
+/* Alerts that mean that a client does not like the certificate. Each library has its own. */
+static const struct fault agent_doubts[] = {
+	{ SSL_R_TLSV1_ALERT_UNKNOWN_CA, AGENT_DOUBTS },
+	{ SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, AGENT_DOUBTS },
+	{ SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, AGENT_DOUBTS },
+	{ SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, AGENT_DOUBTS },
+	{ SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, AGENT_DOUBTS },
+	{ SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, AGENT_DOUBTS },
+	{ SSL_R_TLSV1_ALERT_ACCESS_DENIED, AGENT_DOUBTS },
+};
+
+static const struct fault agent_faults[] = {
+	{ SSL_R_WRONG_VERSION_NUMBER, NO_TLS },
+	{ SSL_R_HTTP_REQUEST, NO_TLS },
+	{ SSL_R_HTTPS_PROXY_REQUEST, NO_TLS },
+	{ SSL_R_UNSUPPORTED_PROTOCOL, NO_NEW_TLS },
+	{ SSL_R_VERSION_TOO_LOW, NO_NEW_TLS },
+	{ SSL_R_NO_SHARED_CIPHER, NO_OFFER },
+	{ SSL_R_NO_SUITABLE_KEY_SHARE, NO_OFFER },
+	{ SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, NO_OFFER },
+	{ SSL_R_NO_APPLICATION_PROTOCOL, "the agent offers no protocol that is spoken here" },
+	{ SSL_R_CALLBACK_FAILED, "the agent asks for another name" },
+};
+
 static const char *find(const struct fault *faults, size_t count, long code)
 {
 	for (size_t i = 0; i < count; i++)
@@ -52,11 +83,10 @@ static const char *certificate_text(long result)
 	return text ? text : X509_verify_cert_error_string(result);
 }
 
-static const char *protocol_text(unsigned long error)
+static const char *protocol_text(const struct fault *faults, size_t count, unsigned long error)
 {
 	const char *text = ERR_GET_LIB(error) == ERR_LIB_SSL
-				   ? find(protocol_faults, ARRAY_LEN(protocol_faults),
-					  ERR_GET_REASON(error))
+				   ? find(faults, count, ERR_GET_REASON(error))
 				   : NULL;
 
 	if (!text)
@@ -71,9 +101,27 @@ void fault_describe(const SSL *ssl, int code, const char *name, struct err *err)
 	if (result != X509_V_OK)
 		err_say(err, EKEYREJECTED, "TLS with '%s': %s", name, certificate_text(result));
 	else if (code == EPROTO)
-		err_say(err, EPROTO, "TLS with '%s': %s", name, protocol_text(ERR_peek_error()));
+		err_say(err, EPROTO, "TLS with '%s': %s", name,
+			protocol_text(protocol_faults, ARRAY_LEN(protocol_faults),
+				      ERR_peek_error()));
 	else if (code == ECONNRESET || code == EPIPE)
 		err_say(err, ECONNRESET, "TLS with '%s': the server closed the connection", name);
 	else
 		err_set(err, code, "TLS with '%s'", name);
+}
+
+void fault_describe_agent(int code, const char *name, struct err *err)
+{
+	unsigned long error = ERR_peek_error();
+	const char *doubt = find(agent_doubts, ARRAY_LEN(agent_doubts), ERR_GET_REASON(error));
+
+	if (code == EPROTO && doubt && ERR_GET_LIB(error) == ERR_LIB_SSL)
+		err_say(err, EKEYREJECTED, "TLS as '%s': %s", name, doubt);
+	else if (code == EPROTO)
+		err_say(err, EPROTO, "TLS as '%s': %s", name,
+			protocol_text(agent_faults, ARRAY_LEN(agent_faults), error));
+	else if (code == ECONNRESET || code == EPIPE)
+		err_say(err, ECONNRESET, "TLS as '%s': the agent closed the connection", name);
+	else
+		err_set(err, code, "TLS as '%s'", name);
 }

@@ -13,4 +13,7 @@
  */
 void fault_describe(const SSL *ssl, int code, const char *name, struct err *err);
 
+/* The same where the agent is the peer and we are `name`. */
+void fault_describe_agent(int code, const char *name, struct err *err);
+
 #endif

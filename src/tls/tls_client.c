@@ -18,13 +18,12 @@
 #include "base/die.h"
 #include "net/resolve.h"
 #include "tls/fault.h"
+#include "tls/handshake.h"
 #include "tls/library.h"
 #include "tls/session_cache.h"
 #include "tls/tls_stream.h"
 
 #define SECURITY_LEVEL 2 /* 112 bits: RSA keys of 2048 bits, no SHA-1 in signatures */
-
-static const unsigned char alpn[] = "\x08http/1.1";
 
 struct tls_client {
 	SSL_CTX *context;
@@ -66,8 +65,7 @@ static SSL_CTX *new_context(void)
 	/* RFC 9525: names are in subjectAltName, with at most one whole label a wildcard. */
 	X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
 							X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-	if (!SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) ||
-	    SSL_CTX_set_alpn_protos(context, alpn, sizeof(alpn) - 1) != 0)
+	if (!SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION))
 		die_no_memory();
 	return context;
 }
@@ -145,24 +143,14 @@ static void trust_system(struct tls_client *client)
 /* ---- one handshake ---- */
 
 struct tls_handshake {
+	struct handshake base;
 	struct tls_client *client;
-	struct loop *loop;
 	tls_done *done;
 	void *owner;
-	struct stream stream;
-	struct loop_source source;
-	struct loop_timer deadline;
 	uint64_t timeout_ms;
-	struct err err; /* of what failed before the loop was reached */
+	unsigned int alpn;
 	char name[];
 };
-
-/* Takes it out of the loop. What becomes of the stream is the caller's affair. */
-static void stop(struct tls_handshake *handshake)
-{
-	loop_remove(handshake->loop, &handshake->source);
-	loop_cancel(handshake->loop, &handshake->deadline);
-}
 
 static void free_handshake(struct tls_handshake *handshake)
 {
@@ -172,20 +160,8 @@ static void free_handshake(struct tls_handshake *handshake)
 
 void tls_handshake_cancel(struct tls_handshake *handshake)
 {
-	stop(handshake);
-	stream_close(&handshake->stream);
+	handshake_cancel(&handshake->base);
 	free_handshake(handshake);
-}
-
-static void succeed(struct tls_handshake *handshake, uint64_t now_ms)
-{
-	struct stream stream = handshake->stream;
-	tls_done *done = handshake->done;
-	void *owner = handshake->owner;
-
-	stop(handshake);
-	free_handshake(handshake);
-	done(owner, &stream, NULL, now_ms);
 }
 
 static void fail(struct tls_handshake *handshake, const struct err *err, uint64_t now_ms)
@@ -194,61 +170,46 @@ static void fail(struct tls_handshake *handshake, const struct err *err, uint64_
 	void *owner = handshake->owner;
 
 	tls_handshake_cancel(handshake);
-	done(owner, NULL, err, now_ms);
+	done(owner, NULL, TLS_ALPN_NONE, err, now_ms);
 }
 
-static void on_deadline(struct loop_timer *timer, uint64_t now_ms)
+static void on_failed(struct handshake *base, int code, uint64_t now_ms)
 {
-	struct tls_handshake *handshake = OWNER_OF(timer, struct tls_handshake, deadline);
-	struct err err = handshake->err;
+	struct tls_handshake *handshake = OWNER_OF(base, struct tls_handshake, base);
+	struct err err = { 0 };
 
-	if (!err.code)
+	if (code == ETIMEDOUT)
 		err_say(&err, ETIMEDOUT, "TLS with '%s': no handshake in %" PRIu64 " ms",
 			handshake->name, handshake->timeout_ms);
+	else if (code == EINVAL)
+		err_say(&err, EPROTO, "TLS with '%s': not a host name", handshake->name);
+	else
+		fault_describe(base->stream.state, code, handshake->name, &err);
 	fail(handshake, &err, now_ms);
 }
 
-/* A server may choose only what was offered; OpenSSL takes whatever it says. */
-static bool has_chosen_well(const SSL *ssl)
+static void on_done(struct handshake *base, uint64_t now_ms)
 {
-	const unsigned char *chosen;
-	unsigned int len;
+	struct tls_handshake *handshake = OWNER_OF(base, struct tls_handshake, base);
+	struct stream stream = base->stream;
+	tls_done *done = handshake->done;
+	void *owner = handshake->owner;
+	enum tls_alpn alpn;
+	struct err err;
 
-	SSL_get0_alpn_selected(ssl, &chosen, &len);
-	return len == 0 || (len == alpn[0] && memcmp(chosen, alpn + 1, len) == 0);
-}
-
-static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
-{
-	struct tls_handshake *handshake = OWNER_OF(source, struct tls_handshake, source);
-	SSL *ssl = handshake->stream.state;
-	struct err err = { 0 };
-	int result;
-	ssize_t r;
-
-	(void)ready;
-	tls_stream_forget_errors();
-	result = SSL_do_handshake(ssl);
-	if (result == 1 && has_chosen_well(ssl)) {
-		handshake->stream.has_pending = SSL_has_pending(ssl) != 0;
-		succeed(handshake, now_ms);
-		return;
-	}
-	if (result == 1) {
-		err_say(&err, EPROTO, "TLS with '%s': the server does not speak HTTP/1.1",
+	/* A server may choose only what was offered; OpenSSL takes whatever it says. */
+	if (!handshake_alpn(base, handshake->alpn, &alpn)) {
+		err_say(&err, EPROTO,
+			"TLS with '%s': the server chose a protocol it was not offered",
 			handshake->name);
 		fail(handshake, &err, now_ms);
 		return;
 	}
-	r = tls_stream_failed(&handshake->stream, result);
-	if (r == -EAGAIN) {
-		r = loop_change(handshake->loop, source, handshake->stream.waits_for);
-		if (r == 0)
-			return;
-	}
-	fault_describe(ssl, r == 0 ? ECONNRESET : (int)-r, handshake->name, &err);
-	fail(handshake, &err, now_ms);
+	free_handshake(handshake);
+	done(owner, &stream, alpn, NULL, now_ms);
 }
+
+static const struct handshake_ops ops = { on_done, on_failed };
 
 /* ---- the beginning of it ---- */
 
@@ -284,35 +245,32 @@ static bool expect(SSL *ssl, const char *name)
 	       SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* 0, or -errno and an error. */
-static int begin(struct tls_handshake *handshake, int fd)
+/* 0 or an errno: EINVAL is no name. */
+static int prepare(struct tls_handshake *handshake, int fd)
 {
 	struct tls_client *client = handshake->client;
 	struct session_peer *peer = session_cache_get(&client->sessions, handshake->name,
 						      peer_port(fd));
 	SSL_SESSION *session = peer->session;
+	unsigned char wire[TLS_ALPN_WIRE_MAX];
+	size_t len = tls_alpn_format(handshake->alpn, wire);
 	SSL *ssl;
-	int r;
 
 	trust_system(client);
-	tls_stream_init(&handshake->stream, client->context, fd, peer);
-	ssl = handshake->stream.state;
+	tls_stream_init_client(&handshake->base.stream, client->context, fd, peer);
+	ssl = handshake->base.stream.state;
 	tls_stream_forget_errors();
 	if (!expect(ssl, handshake->name))
-		return err_say(&handshake->err, EPROTO, "TLS with '%s': not a host name",
-			       handshake->name);
-	if (session && SSL_SESSION_is_resumable(session) && !SSL_set_session(ssl, session))
+		return EINVAL;
+	if (SSL_set_alpn_protos(ssl, wire, (unsigned int)len) != 0 ||
+	    (session && SSL_SESSION_is_resumable(session) && !SSL_set_session(ssl, session)))
 		die_no_memory();
-	/* It can be written to: the first turn begins. */
-	r = loop_add(handshake->loop, &handshake->source, fd, LOOP_WRITE);
-	if (r < 0)
-		return err_set(&handshake->err, -r, "TLS with '%s'", handshake->name);
 	return 0;
 }
 
 struct tls_handshake *tls_handshake_start(struct tls_client *client, struct loop *loop, int fd,
-					  const char *name, uint64_t timeout_ms, uint64_t now_ms,
-					  tls_done *done, void *owner)
+					  const char *name, unsigned int alpn, uint64_t timeout_ms,
+					  uint64_t now_ms, tls_done *done, void *owner)
 {
 	size_t size = strnlen(name, RESOLVE_NAME_MAX + 3) + 1;
 	struct tls_handshake *handshake = calloc(1, sizeof(*handshake) + size);
@@ -320,18 +278,15 @@ struct tls_handshake *tls_handshake_start(struct tls_client *client, struct loop
 	if (!handshake)
 		die_no_memory();
 	*handshake = (struct tls_handshake){
+		.base = { .ops = &ops, .loop = loop },
 		.client = client,
-		.loop = loop,
 		.done = done,
 		.owner = owner,
-		.source = { .fd = -1, .on_ready = on_ready },
-		.deadline.on_due = on_deadline,
 		.timeout_ms = timeout_ms,
+		.alpn = alpn,
 	};
 	memcpy(handshake->name, name, size - 1);
 	client->handshake_count++;
-	if (begin(handshake, fd) < 0)
-		timeout_ms = 0; /* told by the loop */
-	loop_set_timer(loop, &handshake->deadline, now_ms + timeout_ms);
+	handshake_start(&handshake->base, prepare(handshake, fd), timeout_ms, now_ms);
 	return handshake;
 }

@@ -8,20 +8,25 @@
 #include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/die.h"
 
 /* ---- the socket below ---- */
 
-static int socket_of(BIO *bio)
-{
-	return (int)(intptr_t)BIO_get_data(bio);
-}
+/* A BIO keeps a pointer, and a stream may move: so this is the BIO's. */
+struct below {
+	int fd;            /* the stream's */
+	char *first;       /* bytes that were read before TLS began; NULL when they are used up */
+	struct bytes rest; /* of them */
+};
 
 static int on_bio_write(BIO *bio, const char *data, int len)
 {
-	ssize_t n = send(socket_of(bio), data, (size_t)len, MSG_NOSIGNAL);
+	struct below *below = BIO_get_data(bio);
+	ssize_t n = send(below->fd, data, (size_t)len, MSG_NOSIGNAL);
 
 	BIO_clear_retry_flags(bio);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -29,16 +34,42 @@ static int on_bio_write(BIO *bio, const char *data, int len)
 	return (int)n;
 }
 
+static int read_first(struct below *below, char *data, size_t len)
+{
+	if (len > below->rest.len)
+		len = below->rest.len;
+	memcpy(data, bytes_take(&below->rest, len).data, len);
+	if (below->rest.len == 0) {
+		free(below->first);
+		below->first = NULL;
+	}
+	return (int)len;
+}
+
 static int on_bio_read(BIO *bio, char *data, int len)
 {
-	ssize_t n = recv(socket_of(bio), data, (size_t)len, 0);
+	struct below *below = BIO_get_data(bio);
+	ssize_t n;
 
 	BIO_clear_retry_flags(bio);
+	if (below->first)
+		return read_first(below, data, (size_t)len);
+	n = recv(below->fd, data, (size_t)len, 0);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		BIO_set_retry_read(bio);
 	if (n == 0)
 		BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
 	return (int)n;
+}
+
+static int on_bio_free(BIO *bio)
+{
+	struct below *below = BIO_get_data(bio);
+
+	if (below)
+		free(below->first);
+	free(below);
+	return 1;
 }
 
 static long on_bio_control(BIO *bio, int command, long number, void *pointer)
@@ -58,7 +89,24 @@ static void free_method(void)
 	method = NULL;
 }
 
-static BIO *new_bio(int fd)
+static struct below *new_below(int fd, struct bytes first)
+{
+	struct below *below = calloc(1, sizeof(*below));
+
+	if (!below)
+		die_no_memory();
+	below->fd = fd;
+	if (first.len == 0)
+		return below;
+	below->first = malloc(first.len);
+	if (!below->first)
+		die_no_memory();
+	memcpy(below->first, first.data, first.len);
+	below->rest = (struct bytes){ below->first, first.len };
+	return below;
+}
+
+static BIO *new_bio(int fd, struct bytes first)
 {
 	BIO *bio;
 
@@ -66,14 +114,14 @@ static BIO *new_bio(int fd)
 		method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
 		if (!method || !BIO_meth_set_write(method, on_bio_write) ||
 		    !BIO_meth_set_read(method, on_bio_read) ||
-		    !BIO_meth_set_ctrl(method, on_bio_control) || !OPENSSL_atexit(free_method))
+		    !BIO_meth_set_ctrl(method, on_bio_control) ||
+		    !BIO_meth_set_destroy(method, on_bio_free) || !OPENSSL_atexit(free_method))
 			die_no_memory();
 	}
 	bio = BIO_new(method);
 	if (!bio)
 		die_no_memory();
-	/* A BIO keeps a pointer, and a stream may move. */
-	BIO_set_data(bio, (void *)(intptr_t)fd); // NOLINT(performance-no-int-to-ptr)
+	BIO_set_data(bio, new_below(fd, first));
 	BIO_set_init(bio, 1);
 	return bio;
 }
@@ -148,26 +196,42 @@ static ssize_t tls_write(struct stream *stream, const char *data, size_t len)
 static void tls_close(struct stream *stream)
 {
 	SSL *ssl = stream->state;
-	struct session_peer *peer = SSL_get_app_data(ssl);
+	struct session_peer *peer = SSL_is_server(ssl) ? NULL : SSL_get_app_data(ssl);
 
 	tls_stream_forget_errors();
 	if (SSL_is_init_finished(ssl))
 		SSL_shutdown(ssl); /* once: what does not fit into the socket now is not sent */
 	SSL_free(ssl);
 	ERR_clear_error();
-	session_peer_release(peer);
+	if (peer)
+		session_peer_release(peer);
 	close_fd(&stream->fd);
 }
 
-void tls_stream_init(struct stream *stream, SSL_CTX *context, int fd, struct session_peer *peer)
+static SSL *init(struct stream *stream, SSL_CTX *context, int fd, struct bytes first)
 {
 	static const struct stream_ops ops = { tls_read, tls_write, tls_close };
 	SSL *ssl = SSL_new(context);
-	BIO *bio = new_bio(fd);
+	BIO *bio = new_bio(fd, first);
 
-	if (!ssl || !SSL_set_app_data(ssl, peer))
+	if (!ssl)
 		die_no_memory();
 	SSL_set_bio(ssl, bio, bio);
-	SSL_set_connect_state(ssl);
 	*stream = (struct stream){ .ops = &ops, .fd = fd, .state = ssl };
+	return ssl;
+}
+
+void tls_stream_init_client(struct stream *stream, SSL_CTX *context, int fd,
+			    struct session_peer *peer)
+{
+	SSL *ssl = init(stream, context, fd, (struct bytes){ NULL, 0 });
+
+	SSL_set_connect_state(ssl);
+	if (!SSL_set_app_data(ssl, peer))
+		die_no_memory();
+}
+
+void tls_stream_init_server(struct stream *stream, SSL_CTX *context, int fd, struct bytes first)
+{
+	SSL_set_accept_state(init(stream, context, fd, first));
 }

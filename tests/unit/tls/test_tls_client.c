@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TLS towards origins: who is believed, what is said of the others, and how streams end. */
-#include "tls_server.h"
+#include "peer.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +16,7 @@
 struct client {
 	struct stream stream;
 	int calls;
+	enum tls_alpn alpn;
 	struct err err;
 };
 
@@ -115,18 +116,22 @@ static int tear_down(void **state)
 
 /* ---- one handshake ---- */
 
-static void on_done(void *owner, struct stream *stream, const struct err *err, uint64_t now_ms)
+static void on_done(void *owner, struct stream *stream, enum tls_alpn alpn, const struct err *err,
+		    uint64_t now_ms)
 {
 	struct client *client = owner;
 
 	assert_true(now_ms > 0);
 	assert_int_equal(stream == NULL, err != NULL);
 	client->calls++;
+	client->alpn = alpn;
 	if (stream)
 		client->stream = *stream;
 	else
 		client->err = *err;
 }
+
+static unsigned int offer = TLS_ALPN_HTTP1;
 
 static struct tls_handshake *start(struct client *client, struct tls_server *server,
 				   const char *name, uint64_t timeout_ms)
@@ -135,8 +140,8 @@ static struct tls_handshake *start(struct client *client, struct tls_server *ser
 
 	*client = (struct client){ .stream.fd = -1 };
 	fcntl(server->client_fd, F_SETFL, O_NONBLOCK);
-	handshake = tls_handshake_start(tls, &loop, take_fd(&server->client_fd), name, timeout_ms,
-					clock_now_ms(), on_done, client);
+	handshake = tls_handshake_start(tls, &loop, take_fd(&server->client_fd), name, offer,
+					timeout_ms, clock_now_ms(), on_done, client);
 	assert_int_equal(client->calls, 0); /* never from inside */
 	return handshake;
 }
@@ -394,39 +399,66 @@ static void old_versions_are_refused(void **state)
 	SSL_CTX_free(context);
 }
 
-static int choose_h2(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
-		     const unsigned char *offered, unsigned int offered_len, void *arg)
+/* What the server was offered, and what it is to say. */
+struct choice {
+	char offered[32];
+	const char *chosen; /* NULL: nothing */
+};
+
+static int choose(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
+		  const unsigned char *offered, unsigned int offered_len, void *arg)
 {
-	static const unsigned char h2[] = "h2", http1[] = "http/1.1";
-	bool lies = *(bool *)arg;
+	struct choice *choice = arg;
 
 	(void)ssl;
-	assert_int_equal(offered_len, 9);
-	assert_memory_equal(offered, "\x08http/1.1", 9);
-	*ret = lies ? h2 : http1;
-	*ret_len = lies ? 2 : 8;
+	assert_true(offered_len < sizeof(choice->offered));
+	memcpy(choice->offered, offered, offered_len);
+	choice->offered[offered_len] = '\0';
+	if (!choice->chosen)
+		return SSL_TLSEXT_ERR_NOACK;
+	*ret = (const unsigned char *)choice->chosen;
+	*ret_len = (unsigned char)strlen(choice->chosen);
 	return SSL_TLSEXT_ERR_OK;
 }
 
-static void http_1_is_offered_and_nothing_else_taken(void **state)
+static void only_what_was_offered_is_taken(void **state)
 {
+	static const struct {
+		unsigned int offer;
+		const char *offered, *chosen;
+		bool is_taken;
+		enum tls_alpn alpn;
+	} cases[] = {
+		{ TLS_ALPN_HTTP1, "\x08http/1.1", "http/1.1", true, TLS_ALPN_HTTP1 },
+		{ TLS_ALPN_HTTP1, "\x08http/1.1", NULL, true, TLS_ALPN_NONE },
+		{ TLS_ALPN_HTTP1, "\x08http/1.1", "h2", false, TLS_ALPN_NONE },
+		{ TLS_ALPN_H2, "\x02h2", "h2", true, TLS_ALPN_H2 },
+		{ TLS_ALPN_H2, "\x02h2", "http/1.1", false, TLS_ALPN_NONE },
+		{ TLS_ALPN_H2 | TLS_ALPN_HTTP1, "\x02h2\x08http/1.1", "h2", true, TLS_ALPN_H2 },
+		{ TLS_ALPN_H2 | TLS_ALPN_HTTP1, "\x02h2\x08http/1.1", "http/1.1", true,
+		  TLS_ALPN_HTTP1 },
+		{ TLS_ALPN_H2 | TLS_ALPN_HTTP1, "\x02h2\x08http/1.1", "h3", false, TLS_ALPN_NONE },
+	};
 	SSL_CTX *context = server_context(&good);
-	struct tls_server server;
-	struct client client;
-	bool lies = false;
-	struct err err;
 
 	(void)state;
-	SSL_CTX_set_alpn_select_cb(context, choose_h2, &lies);
-	tls_server_open(&server, context, listener_fd);
-	shake_hands(&client, &server, "origin.test");
-	assert_true(client.stream.fd >= 0);
-	stream_close(&client.stream);
-	tls_server_close(&server);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct choice choice = { .chosen = cases[i].chosen };
+		struct tls_server server;
+		struct client client;
 
-	lies = true;
-	err = fail_with(context, "origin.test");
-	assert_int_equal(err.code, EPROTO);
+		SSL_CTX_set_alpn_select_cb(context, choose, &choice);
+		offer = cases[i].offer;
+		tls_server_open(&server, context, listener_fd);
+		shake_hands(&client, &server, "origin.test");
+		assert_string_equal(choice.offered, cases[i].offered);
+		assert_int_equal(client.stream.fd >= 0, cases[i].is_taken);
+		assert_int_equal(client.alpn, cases[i].alpn);
+		assert_int_equal(client.err.code, cases[i].is_taken ? 0 : EPROTO);
+		stream_close(&client.stream);
+		tls_server_close(&server);
+	}
+	offer = TLS_ALPN_HTTP1;
 	SSL_CTX_free(context);
 }
 
@@ -855,7 +887,7 @@ int main(void)
 		T(the_systems_authorities_are_trusted),
 		T(a_wrong_file_is_found_at_once),
 		T(old_versions_are_refused),
-		T(http_1_is_offered_and_nothing_else_taken),
+		T(only_what_was_offered_is_taken),
 		T(servers_without_tls_are_recognised),
 		T(silence_ends_at_the_deadline),
 		T(a_handshake_cut_anywhere_fails),
