@@ -37,8 +37,15 @@ void call_open(struct call *call, const struct link_open *open)
 		.gate = gate,
 		.id = gate->last_exchange,
 		.credit = LINK_CREDIT_FIRST,
+		.is_tunnel = open->kind == LINK_KIND_TUNNEL,
 	};
 	link_write_open(&gate->link.out, call->id, open);
+}
+
+static void forget(struct call *call)
+{
+	call->gate->calls[call->id % LINK_EXCHANGES_MAX] = NULL;
+	call->id = 0;
 }
 
 void call_send(struct call *call, struct bytes data)
@@ -53,6 +60,8 @@ void call_end_request(struct call *call)
 
 	link_write_end(&call->gate->link.out, call->id, &end);
 	call->is_request_over = true;
+	if (call->is_reply_over)
+		forget(call);
 }
 
 void call_grant(struct call *call)
@@ -61,12 +70,6 @@ void call_grant(struct call *call)
 		return;
 	link_write_credit(&call->gate->link.out, call->id, call->owed);
 	call->owed = 0;
-}
-
-static void forget(struct call *call)
-{
-	call->gate->calls[call->id % LINK_EXCHANGES_MAX] = NULL;
-	call->id = 0;
 }
 
 void call_abort(struct call *call)
@@ -122,10 +125,12 @@ static void on_end(struct call *call, struct bytes payload)
 		break_off(call);
 		return;
 	}
+	call->is_reply_over = true;
 	/* A reply that came before the request was whole: what is left of it is not sent. */
-	if (!call->is_request_over)
+	if (!call->is_request_over && !call->is_tunnel)
 		link_write_abort(&call->gate->link.out, call->id);
-	forget(call);
+	if (call->is_request_over || !call->is_tunnel)
+		forget(call);
 	call->carrier->on_end(call, &end);
 }
 

@@ -9,7 +9,8 @@
 #include "gate/gate.h"
 
 /*
- * What the keeper says. The exchange is over before on_abort and after on_end return; what a
+ * What the keeper says. The exchange is over before on_abort and on_end are called, but that of
+ * a tunnel only when the agent has said all, too; what a
  * reply consists of is in order by then: no second head, no data before the first.
  */
 struct carrier {
@@ -26,7 +27,9 @@ struct call {
 	uint32_t id;     /* 0: none is under way */
 	uint32_t credit; /* bytes of the request that may still be sent */
 	uint32_t owed;   /* bytes of the reply that are not granted anew yet */
+	bool is_tunnel;  /* each side says all it has, whatever the other does */
 	bool is_request_over;
+	bool is_reply_over;    /* of a tunnel; any other call is over then */
 	bool is_reply_begun;   /* its final head has come */
 	bool has_reply_body;   /* as its head says */
 	bool has_reply_length; /* ... and `reply_left` bytes of it are to come */

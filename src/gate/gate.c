@@ -9,13 +9,26 @@
 
 #include "base/die.h"
 #include "gate/call.h"
+#include "gate/front.h"
 #include "gate/session.h"
+#include "gate/tunnel.h"
 #include "sys/pass.h"
 
 #define ACCEPTS_PER_TURN 64
 #define DEAF_MS          100
 
 /* ---- writing, once per turn ---- */
+
+static void resume_tunnels(struct gate *gate)
+{
+	struct tunnel *next;
+
+	for (struct tunnel *tunnel = gate->tunnels_open; !gate->is_paused && tunnel;
+	     tunnel = next) {
+		next = tunnel_next(tunnel);
+		tunnel_resume(tunnel);
+	}
+}
 
 /* Puts `first` and those after it in front of those before it. */
 static void rotate_sessions(struct gate *gate, struct session *first)
@@ -48,6 +61,7 @@ static void resume_sessions(struct gate *gate)
 	}
 	if (session)
 		rotate_sessions(gate, session);
+	resume_tunnels(gate);
 }
 
 /* Until the keeper takes no more, or nobody has anything for it. */
@@ -69,6 +83,16 @@ static void flush_link(struct gate *gate)
 }
 
 /* Writing to an agent may let its next request in, and that may be answered at once. */
+static void tunnels_finish_turn(struct gate *gate)
+{
+	while (gate->dirty_tunnels) {
+		struct tunnel *tunnel = gate->dirty_tunnels;
+
+		gate->dirty_tunnels = tunnel_next_dirty(tunnel);
+		tunnel_finish_turn(tunnel);
+	}
+}
+
 static void on_turn_end(struct loop *loop, uint64_t now_ms)
 {
 	struct gate *gate = OWNER_OF(loop, struct gate, loop);
@@ -81,8 +105,9 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 			gate->dirty = session->next_dirty;
 			session_finish_turn(session, now_ms);
 		}
+		tunnels_finish_turn(gate);
 		flush_link(gate);
-	} while (gate->dirty);
+	} while (gate->dirty || gate->dirty_tunnels);
 }
 
 /* ---- the link ---- */
@@ -99,6 +124,20 @@ static int on_hello(struct gate *gate, struct bytes payload)
 	return 0;
 }
 
+/* Hosts, with patterns, whose connections are carried as they are. */
+static int on_tunnels(struct gate *gate, struct bytes payload)
+{
+	struct bytes texts[LINK_TUNNELS_MAX];
+	const char *why;
+
+	if (link_parse_tunnels(payload, texts, &gate->tunnel_count) < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < gate->tunnel_count; i++)
+		if (authority_parse_pattern(texts[i], 0, &gate->tunnels[i], &why) < 0)
+			return -EPROTO;
+	return 0;
+}
+
 static int on_message(struct link_port *port, enum link_event event, struct bytes payload,
 		      uint64_t now_ms)
 {
@@ -109,6 +148,8 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 	(void)now_ms;
 	if (event == LINK_MESSAGE && port->reader.type == LINK_HELLO)
 		return on_hello(gate, payload);
+	if (event == LINK_MESSAGE && port->reader.type == LINK_TUNNELS)
+		return on_tunnels(gate, payload);
 	call = gate->calls[id % LINK_EXCHANGES_MAX];
 	if (!call || call->id != id)
 		return 0; /* ended on our side while this was under way */
@@ -153,13 +194,31 @@ static void on_deaf_over(struct loop_timer *timer, uint64_t now_ms)
 	gate_hear(OWNER_OF(timer, struct gate, deaf_timer));
 }
 
+static void welcome(struct gate *gate, char tag, int fd, uint64_t now_ms)
+{
+	static const struct endpoint llm = { .kind = ENDPOINT_LLM };
+	static const struct bytes nothing;
+	struct stream stream;
+
+	switch (tag) {
+	case GATE_TAG_CAPTURED:
+		front_open_captured(gate, fd, now_ms);
+		break;
+	case GATE_TAG_PROXY:
+		front_open_proxy(gate, fd, now_ms);
+		break;
+	default:
+		stream_init_plain(&stream, fd);
+		session_open(gate, &stream, &llm, nothing, now_ms);
+	}
+}
+
 static void on_listener(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
 	struct gate *gate = ((struct listener *)(void *)source)->gate; /* its first member */
 
 	(void)ready;
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-		struct stream stream;
 		int fd;
 
 		/* Those who wait are taken when a place or a descriptor is free. */
@@ -177,14 +236,13 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 		}
 		if (fd < 0)
 			return;
-		stream_init_plain(&stream, fd);
-		session_open(gate, &stream, now_ms);
+		welcome(gate, ((struct listener *)(void *)source)->tag, fd, now_ms);
 	}
 }
 
 /* ---- the control socket ---- */
 
-static int add_listener(struct gate *gate, int fd)
+static int add_listener(struct gate *gate, char tag, int fd)
 {
 	struct listener *listener = &gate->listeners[gate->listener_count];
 	int r;
@@ -193,11 +251,28 @@ static int add_listener(struct gate *gate, int fd)
 		return -E2BIG;
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
-	*listener = (struct listener){ { .fd = -1, .on_ready = on_listener }, gate };
+	*listener = (struct listener){ { .fd = -1, .on_ready = on_listener }, gate, tag };
 	r = loop_add(&gate->loop, &listener->source, fd, gate->is_deaf ? 0 : LOOP_READ);
 	if (r == 0)
 		gate->listener_count++;
 	return r;
+}
+
+static int on_descriptor(struct gate *gate, char tag, int fd)
+{
+	switch (tag) {
+	case GATE_TAG_LLM:
+		return add_listener(gate, tag, fd);
+	case GATE_TAG_CAPTURED:
+	case GATE_TAG_PROXY:
+		return gate->authority ? add_listener(gate, tag, fd) : -EINVAL;
+	case GATE_TAG_DNS_UDP:
+		return dns_server_add_udp(gate->dns, fd);
+	case GATE_TAG_DNS_TCP:
+		return dns_server_add_tcp(gate->dns, fd);
+	default:
+		return -EINVAL;
+	}
 }
 
 static void on_control(struct loop_source *source, unsigned int ready, uint64_t now_ms)
@@ -211,7 +286,7 @@ static void on_control(struct loop_source *source, unsigned int ready, uint64_t 
 	(void)now_ms;
 	if (n == -EAGAIN)
 		return;
-	if (n <= 0 || fd < 0 || add_listener(gate, fd) < 0) {
+	if (n <= 0 || fd < 0 || on_descriptor(gate, tag, fd) < 0) {
 		close_fd(&fd);
 		loop_end(&gate->loop);
 	}
@@ -222,11 +297,24 @@ static void close_all(struct gate *gate)
 	/* Half a reply must not look like a whole one. */
 	while (gate->sessions)
 		session_reset(gate->sessions);
+	while (gate->tunnels_open)
+		tunnel_close(gate->tunnels_open);
+	while (gate->fronts)
+		front_close(gate->fronts);
+	dns_server_free(gate->dns);
 	for (size_t i = 0; i < gate->listener_count; i++)
 		close(gate->listeners[i].source.fd);
 }
 
-int gate_run(int control_fd, int link_fd, size_t session_max)
+/* Whoever started us puts it where the sandbox looks for such. */
+static int tell_certificate(int control_fd, const struct tls_authority *authority)
+{
+	struct bytes pem = tls_authority_pem(authority);
+
+	return pass_send(control_fd, pem.data, pem.len, -1);
+}
+
+int gate_run(int control_fd, int link_fd, size_t session_max, struct tls_authority *authority)
 {
 	struct gate *gate = calloc(1, sizeof(*gate));
 	int r;
@@ -238,16 +326,25 @@ int gate_run(int control_fd, int link_fd, size_t session_max)
 	gate->deaf_timer.on_due = on_deaf_over;
 	r = loop_init(&gate->loop);
 	gate->loop.on_turn_end = on_turn_end;
+	gate->authority = authority;
+	gate->names = names_new();
+	gate->dns_policy = (struct dns_policy){ .mode = DNS_EXPLAIN, .has_v6 = true };
+	gate->dns = dns_server_new(&gate->loop, gate->names, &gate->dns_policy);
 	if (r == 0)
 		r = link_port_open(&gate->link, &gate->loop, link_fd, LINK_SIDE_GATE,
 				   GATE_LINK_OUT_MAX, on_message);
 	if (r == 0)
 		r = loop_add(&gate->loop, &gate->control, control_fd, LOOP_READ);
+	if (r == 0 && authority)
+		r = tell_certificate(control_fd, authority);
 	if (r == 0)
 		r = loop_run(&gate->loop);
 	close_all(gate);
 	link_port_close(&gate->link);
 	loop_fini(&gate->loop);
+	names_free(gate->names);
+	if (authority)
+		tls_authority_free(authority);
 	close(control_fd);
 	free(gate);
 	return r < 0;

@@ -18,21 +18,37 @@
 #define GATE_GATE_H
 
 #include "event/loop.h"
+#include "gate/dns_server.h"
+#include "gate/names.h"
 #include "http/h1_read.h"
 #include "link/port.h"
+#include "policy/host.h"
+#include "tls/authority.h"
 
 #define GATE_SESSIONS      1024 /* connections at once, unless told otherwise */
-#define GATE_LISTENERS_MAX 4
+#define GATE_LISTENERS_MAX 8
 #define GATE_INPUT_SIZE    65536     /* of one read */
 #define GATE_LINK_OUT_MAX  (8 << 20) /* what may wait to be written to the keeper */
 
 struct call;
+struct front;
 struct session;
+struct tunnel;
 struct gate;
+
+/* What comes in over the control socket. */
+enum gate_tag {
+	GATE_TAG_LLM = 'L',      /* a listener: the LLM endpoint */
+	GATE_TAG_CAPTURED = 'T', /* a listener: connections on their way to anywhere */
+	GATE_TAG_PROXY = 'P',    /* a listener: the explicit proxy */
+	GATE_TAG_DNS_UDP = 'D',  /* the resolver's sockets */
+	GATE_TAG_DNS_TCP = 'd',
+};
 
 struct listener {
 	struct loop_source source;
 	struct gate *gate;
+	char tag; /* enum gate_tag */
 };
 
 struct gate {
@@ -42,23 +58,31 @@ struct gate {
 	size_t listener_count;
 	struct link_port link;
 	struct session *sessions; /* all of them */
-	struct session *dirty;    /* those with something to write at the end of the turn */
+	struct front *fronts;     /* connections that have not said what they speak */
+	struct tunnel *tunnels_open, *dirty_tunnels;
+	struct session *dirty; /* those with something to write at the end of the turn */
 	size_t session_count, session_max;
 	uint32_t last_exchange;
 	struct call *calls[LINK_EXCHANGES_MAX]; /* by number */
 	struct loop_timer deaf_timer;
-	bool is_deaf;            /* no descriptor or no place is free: none is taken until one is */
-	bool is_paused;          /* the keeper does not keep up: agents wait */
-	char run_id[72];         /* empty on a socket that many runs share */
-	struct h1_result result; /* of the request being read; for one event only */
+	bool is_deaf;   /* no descriptor or no place is free: none is taken until one is */
+	bool is_paused; /* the keeper does not keep up: agents wait */
+	struct names *names;
+	struct dns_policy dns_policy;
+	struct dns_server *dns;
+	struct tls_authority *authority;            /* or NULL: only the LLM */
+	struct authority tunnels[LINK_TUNNELS_MAX]; /* hosts that nobody looks into */
+	size_t tunnel_count;
+	char run_id[72];             /* empty on a socket that many runs share */
+	struct h1_result result;     /* of the request being read; for one event only */
 	char input[GATE_INPUT_SIZE]; /* of the read being handled */
 };
 
 /*
  * Serves until the link or the control socket ends. Both must be non-blocking, and are
- * closed at the end. Returns the exit status of the process.
+ * closed at the end; the authority (or NULL) is freed. Returns the exit status of the process.
  */
-int gate_run(int control_fd, int link_fd, size_t session_max);
+int gate_run(int control_fd, int link_fd, size_t session_max, struct tls_authority *authority);
 
 /* ---- for session.c ---- */
 

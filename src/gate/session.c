@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
+#include "gate/front.h"
 #include "gate/refuse.h"
 #include "http/h1_write.h"
 
@@ -30,6 +31,20 @@ static void free_session(struct loop_deferred *deferred)
 	free(session);
 }
 
+/* Out of every list but that of the turn. */
+static void forget_session(struct session *session)
+{
+	struct gate *gate = session->gate;
+
+	loop_cancel(&gate->loop, &session->timer);
+	*session->at = session->next;
+	if (session->next)
+		session->next->at = session->at;
+	gate->session_count--;
+	gate_hear(gate);
+	loop_defer(&gate->loop, &session->deferred);
+}
+
 void session_close(struct session *session)
 {
 	struct gate *gate = session->gate;
@@ -38,14 +53,8 @@ void session_close(struct session *session)
 		return; /* is being freed */
 	call_abort(&session->call);
 	loop_remove(&gate->loop, &session->source);
-	loop_cancel(&gate->loop, &session->timer);
 	stream_close(&session->stream);
-	*session->at = session->next;
-	if (session->next)
-		session->next->at = session->at;
-	gate->session_count--;
-	gate_hear(gate);
-	loop_defer(&gate->loop, &session->deferred);
+	forget_session(session);
 }
 
 /* Whether the end of the connection, also by our own end, is an error at the agent. */
@@ -106,7 +115,8 @@ static void make_room(struct session *session)
 
 static bool wants_input(const struct session *session)
 {
-	if (session->has_input_ended || session->state == SESSION_DRAIN)
+	if (session->has_input_ended || session->state == SESSION_DRAIN ||
+	    session->state == SESSION_HAND_ON)
 		return false;
 	if (session->state == SESSION_LINGER)
 		return true;
@@ -232,12 +242,15 @@ static bool is_path(struct bytes target, const char *path)
 	return bytes_equal(target, bytes_of(path));
 }
 
-static void open_exchange(struct session *session, const struct http_head *head)
+static void open_call(struct session *session, const struct http_head *head, enum link_kind kind,
+		      bool is_tls, struct bytes host)
 {
 	static struct link_open open; /* large, and needed only in here */
 
+	open.kind = (uint8_t)kind;
+	open.is_tls = is_tls;
 	open.method = head->method;
-	open.host = head->host;
+	open.host = host;
 	open.path = head->path;
 	open.minor = (uint8_t)head->minor;
 	open.framing = (uint8_t)head->framing;
@@ -255,13 +268,10 @@ static void open_exchange(struct session *session, const struct http_head *head)
 	call_open(&session->call, &open);
 }
 
-/* A head is there: ours to answer, or the keeper's. */
-static void on_head(struct session *session, const struct http_head *head)
+/* ---- the LLM endpoint ---- */
+
+static void on_llm_head(struct session *session, const struct http_head *head)
 {
-	session->keeps_alive = head->keeps_alive;
-	session->is_head = bytes_equal(head->method, BYTES("HEAD"));
-	session->is_old = head->minor == 0;
-	session->is_request_read = false;
 	if (bytes_equal(head->method, BYTES("CONNECT")) || head->path.data[0] != '/') {
 		session->keeps_alive = false;
 		refuse(session, 405, "method_not_allowed", "this endpoint is no proxy", head);
@@ -276,7 +286,98 @@ static void on_head(struct session *session, const struct http_head *head)
 		mark_dirty(session);
 		return;
 	}
-	open_exchange(session, head);
+	open_call(session, head, LINK_KIND_LLM, false, head->host);
+}
+
+/* ---- hosts ---- */
+
+static void open_egress(struct session *session, const struct http_head *head,
+			const struct authority *authority, bool is_tls)
+{
+	char host[HOST_MAX + 10];
+
+	snprintf(host, sizeof(host), strchr(authority->host, ':') ? "[%s]:%u" : "%s:%u",
+		 authority->host, authority->port);
+	open_call(session, head, LINK_KIND_EGRESS, is_tls, bytes_of(host));
+}
+
+/* The name in TLS, in Host, and the one that was connected to: all are one, or it is refused. */
+static void on_egress_head(struct session *session, const struct http_head *head)
+{
+	const struct endpoint *endpoint = &session->endpoint;
+	uint16_t default_port = endpoint->is_tls ? 443 : 80;
+	struct authority named;
+
+	if (bytes_equal(head->method, BYTES("CONNECT"))) {
+		session->keeps_alive = false;
+		refuse(session, 405, "method_not_allowed", "this connection is no proxy's", head);
+		return;
+	}
+	if (endpoint->is_misdirected || authority_parse(head->host, default_port, &named) < 0 ||
+	    (!endpoint->authority.is_address &&
+	     strcmp(named.host, endpoint->authority.host) != 0) ||
+	    named.port != endpoint->authority.port) {
+		session->keeps_alive = false;
+		refuse(session, 421, "authority_mismatch",
+		       "the connection, its certificate and Host name different hosts", head);
+		return;
+	}
+	open_egress(session, head, endpoint->is_tls ? &endpoint->authority : &named,
+		    endpoint->is_tls);
+}
+
+/* ---- the explicit proxy ---- */
+
+/* Behind the reply, the connection is one to the target. */
+static void become_target(struct session *session, const struct http_head *head)
+{
+	static const char reply[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+	struct authority target;
+
+	session->keeps_alive = false;
+	if (authority_parse(head->target, 0, &target) < 0 || target.port == 0) {
+		refuse(session, 400, "bad_target", "CONNECT needs HOST:PORT", head);
+		return;
+	}
+	buf_add_text(&session->out, reply);
+	session->state = SESSION_HAND_ON;
+	session->endpoint.authority = target;
+	mark_dirty(session);
+}
+
+static void on_proxy_head(struct session *session, const struct http_head *head)
+{
+	struct authority named;
+
+	if (bytes_equal(head->method, BYTES("CONNECT"))) {
+		become_target(session, head);
+		return;
+	}
+	/* Only absolute-form says where a request goes; TLS goes through CONNECT. */
+	if (!bytes_has_prefix_nocase(head->target, BYTES("http://")) ||
+	    authority_parse(head->host, 80, &named) < 0) {
+		session->keeps_alive = false;
+		refuse(session, 400, "bad_target",
+		       "this is a proxy: it needs http://HOST/… or CONNECT", head);
+		return;
+	}
+	open_egress(session, head, &named, false);
+}
+
+/* A head is there: ours to answer, or the keeper's. */
+static void on_head(struct session *session, const struct http_head *head)
+{
+	static void (*const by_kind[])(struct session *, const struct http_head *) = {
+		[ENDPOINT_LLM] = on_llm_head,
+		[ENDPOINT_EGRESS] = on_egress_head,
+		[ENDPOINT_PROXY] = on_proxy_head,
+	};
+
+	session->keeps_alive = head->keeps_alive;
+	session->is_head = bytes_equal(head->method, BYTES("HEAD"));
+	session->is_old = head->minor == 0;
+	session->is_request_read = false;
+	by_kind[session->endpoint.kind](session, head);
 }
 
 /* A trailer is read and checked, and goes no further: nothing of it was judged (RFC 9110 6.5.1). */
@@ -300,7 +401,8 @@ static bool may_read(struct session *session)
 	/* The link has a limit, and every session comes here before it adds to it. */
 	if (link_port_is_behind(&session->gate->link))
 		session->gate->is_paused = true;
-	if (session->state == SESSION_DRAIN || session->gate->is_paused)
+	if (session->state == SESSION_DRAIN || session->state == SESSION_HAND_ON ||
+	    session->gate->is_paused)
 		return false;
 	if (call_is_open(&session->call))
 		return !session->call.is_request_over;
@@ -450,7 +552,8 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 		mark_dirty(session);
 }
 
-void session_open(struct gate *gate, const struct stream *stream, uint64_t now_ms)
+void session_open(struct gate *gate, const struct stream *stream, const struct endpoint *endpoint,
+		  struct bytes first, uint64_t now_ms)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
@@ -465,6 +568,7 @@ void session_open(struct gate *gate, const struct stream *stream, uint64_t now_m
 	buf_init(&session->in, SESSION_IN_MAX);
 	buf_init(&session->out, SESSION_OUT_MAX);
 	session->stream = *stream;
+	session->endpoint = *endpoint;
 	if (loop_add(&gate->loop, &session->source, stream->fd, LOOP_READ) < 0) {
 		stream_close(&session->stream);
 		free_session(&session->deferred);
@@ -478,6 +582,10 @@ void session_open(struct gate *gate, const struct stream *stream, uint64_t now_m
 		session->next->at = &session->next;
 	gate->sessions = session;
 	gate->session_count++;
+	if (first.len > 0)
+		process(session, first);
+	else if (session->stream.has_pending && wants_input(session))
+		read_all(session); /* what came with the end of the handshake */
 }
 
 bool session_is_idle(const struct session *session, uint64_t now_ms)
@@ -495,6 +603,19 @@ void session_resume(struct session *session)
 		read_all(session);
 }
 
+/* The proxy's part is done: the connection begins anew, as one to its target. */
+static void hand_on(struct session *session, uint64_t now_ms)
+{
+	struct gate *gate = session->gate;
+	int fd = session->stream.fd;
+
+	loop_remove(&gate->loop, &session->source);
+	front_open_target(gate, fd, &session->endpoint.authority,
+			  (struct bytes){ session->in.data, session->in.len }, now_ms);
+	session->stream = (struct stream){ .fd = -1 };
+	forget_session(session);
+}
+
 void session_finish_turn(struct session *session, uint64_t now_ms)
 {
 	session->is_dirty = false;
@@ -502,7 +623,9 @@ void session_finish_turn(struct session *session, uint64_t now_ms)
 		session_reset(session);
 	if (!is_open(session) || !flush(session))
 		return;
-	if (session->state == SESSION_DRAIN && out_len(session) == 0)
+	if (session->state == SESSION_HAND_ON && out_len(session) == 0)
+		hand_on(session, now_ms);
+	else if (session->state == SESSION_DRAIN && out_len(session) == 0)
 		end_connection(session, now_ms);
 	else if (session->state == SESSION_LINGER)
 		return;

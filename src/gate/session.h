@@ -15,6 +15,7 @@
 #define GATE_SESSION_H
 
 #include "gate/call.h"
+#include "gate/endpoint.h"
 #include "net/stream.h"
 
 #define SESSION_IN_MAX  GATE_INPUT_SIZE
@@ -32,11 +33,12 @@
 #define SESSION_SPARE_MS 10000
 
 enum session_state {
-	SESSION_READ,   /* between exchanges, or in the head of a request */
-	SESSION_RELAY,  /* an exchange is under way */
-	SESSION_DRAIN,  /* the last reply is being written; then the connection ends */
-	SESSION_LINGER, /* it is written: what still comes in is thrown away, because closing
-			   with input unread would take the reply away from the agent */
+	SESSION_READ,    /* between exchanges, or in the head of a request */
+	SESSION_RELAY,   /* an exchange is under way */
+	SESSION_HAND_ON, /* the reply to CONNECT is being written; then it is a target's */
+	SESSION_DRAIN,   /* the last reply is being written; then the connection ends */
+	SESSION_LINGER,  /* it is written: what still comes in is thrown away, because closing
+			    with input unread would take the reply away from the agent */
 };
 
 struct session {
@@ -47,6 +49,7 @@ struct session {
 	struct loop_timer timer;              /* of the agent's silence */
 	uint64_t last_ms;                     /* when it last did something */
 	struct gate *gate;
+	struct endpoint endpoint;   /* where it leads */
 	struct session *next, **at; /* in the gate's list */
 	struct session *next_dirty;
 	enum session_state state;
@@ -68,8 +71,9 @@ struct session {
 	bool has_input_ended;
 };
 
-/* Takes a new connection over. */
-void session_open(struct gate *gate, const struct stream *stream, uint64_t now_ms);
+/* Takes a new connection over, of which `first` has been read already. */
+void session_open(struct gate *gate, const struct stream *stream, const struct endpoint *endpoint,
+		  struct bytes first, uint64_t now_ms);
 
 /* Ends it at once; an exchange under way is aborted. */
 void session_close(struct session *session);

@@ -73,10 +73,22 @@ void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt)
 	end_message(out, start);
 }
 
+void link_write_tunnels(struct buf *out, const struct bytes *tunnels, size_t count)
+{
+	size_t start = begin_message(out, LINK_TUNNELS, 0);
+
+	put_u8(out, (uint8_t)count);
+	put_u8(out, 0);
+	for (size_t i = 0; i < count; i++)
+		put_text(out, tunnels[i]);
+	end_message(out, start);
+}
+
 void link_write_open(struct buf *out, uint32_t exchange, const struct link_open *open)
 {
 	size_t start = begin_message(out, LINK_OPEN, exchange);
 
+	put_u8(out, open->kind);
 	put_u8(out, open->is_tls);
 	put_u8(out, open->minor);
 	put_u8(out, open->framing);
@@ -229,17 +241,31 @@ int link_parse_hello(struct bytes payload, struct bytes *ret_run_id, uint32_t *r
 	return finish(&source);
 }
 
+int link_parse_tunnels(struct bytes payload, struct bytes *ret_tunnels, size_t *ret_count)
+{
+	struct source source = { .left = payload };
+	size_t count = (size_t)get_number(&source, 2);
+
+	require(&source, count <= LINK_TUNNELS_MAX);
+	for (size_t i = 0; i < count && !source.is_bad; i++)
+		ret_tunnels[i] = get_text(&source);
+	*ret_count = source.is_bad ? 0 : count;
+	return finish(&source);
+}
+
 int link_parse_open(struct bytes payload, struct link_open *ret_open)
 {
 	struct source source = { .left = payload };
 
 	/* Fields beyond field_count are nobody's: wiping them costs as much as reading the rest. */
+	ret_open->kind = (uint8_t)get_number(&source, 1);
 	ret_open->is_tls = (uint8_t)get_number(&source, 1);
 	ret_open->minor = (uint8_t)get_number(&source, 1);
 	get_framing(&source, &ret_open->framing, &ret_open->length, FRAMING_CHUNKED);
 	ret_open->method = get_text(&source);
 	ret_open->host = get_text(&source);
 	ret_open->path = get_text(&source);
+	require(&source, ret_open->kind <= LINK_KIND_TUNNEL);
 	require(&source, ret_open->is_tls <= 1 && ret_open->minor <= 1);
 	/* Only a reply, to HEAD, has a length and no body. */
 	require(&source, ret_open->framing == FRAMING_LENGTH || ret_open->length == 0);

@@ -22,6 +22,7 @@
 #define LINK_HEAD_MAX     (HTTP_HEAD_MAX + HTTP_TARGET_MAX + 4096)
 #define LINK_DATA_MAX     32768
 #define LINK_REFUSED_MAX  4096
+#define LINK_TUNNELS_MAX  128
 #define LINK_CREDIT_FIRST 65536 /* what each side may send of a body before it is granted more */
 
 /* Exchanges at once. No two under way may have the same number modulo this. */
@@ -68,8 +69,16 @@ enum link_event link_read(struct link_reader *reader, struct bytes *input,
 
 /* ---- what is in OPEN, REPLY and END ---- */
 
+/* What a request is for. */
+enum link_kind {
+	LINK_KIND_LLM,    /* the LLM endpoint: `host` means nothing */
+	LINK_KIND_EGRESS, /* the host in `host` */
+	LINK_KIND_TUNNEL, /* no request at all: bytes to and from that host */
+};
+
 struct link_open {
 	struct bytes method, host, path; /* host: the authority, as sent */
+	uint8_t kind;
 	uint8_t is_tls;
 	uint8_t minor;
 	uint8_t framing; /* enum http_framing: NONE, LENGTH or CHUNKED */
@@ -99,6 +108,7 @@ struct link_refused {
 
 /* Each appends one whole message. The buffer must have room; it is as large as its sender wants. */
 void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt);
+void link_write_tunnels(struct buf *out, const struct bytes *tunnels, size_t count);
 void link_write_open(struct buf *out, uint32_t exchange, const struct link_open *open);
 void link_write_reply(struct buf *out, uint32_t exchange, const struct link_reply *reply);
 void link_write_data(struct buf *out, uint32_t exchange, struct bytes data);
@@ -110,6 +120,8 @@ void link_write_refused(struct buf *out, uint32_t exchange, const struct link_re
 /* Each reads a payload whole, or returns -EPROTO: nothing missing, nothing left over. */
 int link_parse_hello(struct bytes payload, struct bytes *ret_run_id,
 		     uint32_t *ret_attempt) must_check;
+int link_parse_tunnels(struct bytes payload, struct bytes *ret_tunnels,
+		       size_t *ret_count) must_check; /* LINK_TUNNELS_MAX of them */
 int link_parse_open(struct bytes payload, struct link_open *ret_open) must_check;
 int link_parse_reply(struct bytes payload, struct link_reply *ret_reply) must_check;
 int link_parse_end(struct bytes payload, struct link_end *ret_end) must_check;

@@ -53,7 +53,8 @@ static bool read_header(struct link_reader *reader, struct bytes *input)
 	rule = &rules[reader->type];
 	return rule->may_send[reader->from] && reader->left >= rule->least &&
 	       reader->left <= rule->most &&
-	       (reader->exchange == 0) == (reader->type == LINK_HELLO);
+	       (reader->exchange == 0) ==
+		       (reader->type == LINK_HELLO || reader->type == LINK_TUNNELS);
 }
 
 static bool has_header(const struct link_reader *reader)

@@ -3,7 +3,7 @@
 import socket
 import struct
 
-HELLO, OPEN, REPLY, DATA, END, CREDIT, ABORT, REFUSED = range(1, 9)
+HELLO, OPEN, REPLY, DATA, END, CREDIT, ABORT, REFUSED, TUNNELS = range(1, 10)
 NONE, LENGTH, CHUNKED, CLOSE = range(4)
 
 
@@ -41,7 +41,7 @@ class Request:
     def __init__(self, exchange, payload):
         reader = Reader(payload)
         self.exchange = exchange
-        self.is_tls, self.minor, self.framing = (reader.number(1) for _ in range(3))
+        self.kind, self.is_tls, self.minor, self.framing = (reader.number(1) for _ in range(4))
         self.length = reader.number(8)
         self.method, self.host, self.path = (reader.text() for _ in range(3))
         self.fields = reader.fields()
