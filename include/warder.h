@@ -98,7 +98,9 @@ struct warder_spec {
 	 * a packet that begins with '+' lets the command start, and any other is why not.
 	 */
 	int gate_fd, ready_fd; /* or -1 */
-	uint16_t llm_port;
+	uint16_t llm_port;     /* 0: none */
+	bool captures; /* every connection to anywhere goes to the gateway, and so does every name
+			*/
 };
 
 #define WARDER_SPEC_INIT                                                                           \

@@ -168,18 +168,24 @@ static int check_audit(const struct run_config *config, struct err *err)
 }
 
 /* INV-SECRETS-HOST-ONLY: a key in a file that the agent is shown is no secret. */
+static int check_key(const struct run_config *config, const char *source, struct err *err)
+{
+	const char *exposed = NULL;
+
+	if (source && strncmp(source, "file:", 5) == 0)
+		exposed = find_exposure(config, source + 5, false);
+	return exposed ? refuse(err, "the secret", source, exposed, "keep it elsewhere") : 0;
+}
+
 static int check_keys(const struct run_config *config, struct err *err)
 {
-	for (size_t i = 0; i < config->keeper.llm_count; i++) {
-		const char *source = config->keeper.llms[i].key, *exposed;
+	int r = 0;
 
-		if (!source || strncmp(source, "file:", 5) != 0)
-			continue;
-		exposed = find_exposure(config, source + 5, false);
-		if (exposed)
-			return refuse(err, "the key", source, exposed, "keep it elsewhere");
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < config->keeper.llm_count; i++)
+		r = check_key(config, config->keeper.llms[i].key, err);
+	for (size_t i = 0; r == 0 && i < config->keeper.secret_count; i++)
+		r = check_key(config, config->keeper.secrets[i].source, err);
+	return r;
 }
 
 /* They say what is done on the host, and who is trusted: not the agent's to write. */

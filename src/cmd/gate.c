@@ -30,11 +30,13 @@ static int make_ready(int fd)
 	return 0;
 }
 
-/* `warder-gateway gate [CONNECTIONS]`. */
+/* `warder-gateway gate [CONNECTIONS [RUN_ID]]`: with a run, hosts are reached as well. */
 int cmd_gate(int argc, char **argv)
 {
 	uint64_t connections = GATE_SESSIONS;
+	struct tls_authority *authority = NULL;
 	struct err err;
+	int r = 0;
 
 	if (make_ready(CONTROL_FD) < 0 || make_ready(LINK_FD) < 0 ||
 	    (argc > 1 && units_parse_count(argv[1], &connections) < 0)) {
@@ -46,9 +48,15 @@ int cmd_gate(int argc, char **argv)
 		return WARDER_EXIT_FAILED;
 	heap_settle();
 	rlimit_raise(RLIMIT_NOFILE, connections + OTHER_FDS);
-	if (confine(&err) < 0) {
+	/* While OpenSSL may still open what it needs. */
+	if (argc > 2)
+		r = tls_authority_new(argv[2], &authority, &err);
+	if (r == 0)
+		r = confine(&err);
+	if (r < 0) {
 		fprintf(stderr, "warder: %s\n", err.text);
 		return WARDER_EXIT_FAILED;
 	}
-	return gate_run(CONTROL_FD, LINK_FD, (size_t)connections) ? WARDER_EXIT_FAILED : 0;
+	return gate_run(CONTROL_FD, LINK_FD, (size_t)connections, authority) ? WARDER_EXIT_FAILED
+									     : 0;
 }

@@ -178,7 +178,8 @@ static int start_gate(struct gateway *gateway, const struct gateway_run *run, in
 {
 	static char *const no_env[] = { NULL };
 	char connections[24];
-	const char *const argv[] = { PROGRAM, "gate", connections, NULL };
+	const char *const argv[] = { PROGRAM, "gate", connections,
+				     run->has_egress ? run->run_id : NULL, NULL };
 
 	snprintf(connections, sizeof(connections), "%" PRIu64, run->connections);
 	return spawn(argv, no_env, (const int[]){ control_fd, link_fd }, &gateway->gate, err);
@@ -210,6 +211,8 @@ void gateway_wipe_sources(const struct keeper_config *config)
 {
 	for (size_t i = 0; i < config->llm_count; i++)
 		wipe_source(config->llms[i].key);
+	for (size_t i = 0; i < config->secret_count; i++)
+		wipe_source(config->secrets[i].source);
 }
 
 int gateway_start(struct gateway *gateway, const struct gateway_run *run,
@@ -253,6 +256,13 @@ static bool reap(pid_t *pid, uint64_t deadline_ms)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+static void note_refused(struct gateway_summary *summary, const char *name)
+{
+	if (summary->refused_host_count < ARRAY_LEN(summary->refused_hosts))
+		snprintf(summary->refused_hosts[summary->refused_host_count++],
+			 sizeof(summary->refused_hosts[0]), "%s", name);
+}
+
 /* The keeper's last words; what it said before them is passed over. */
 static void read_summary(int status_fd, uint64_t deadline_ms, struct gateway_summary *summary)
 {
@@ -267,6 +277,8 @@ static void read_summary(int status_fd, uint64_t deadline_ms, struct gateway_sum
 
 		if (type <= 0)
 			return;
+		if (type == STATUS_REFUSED)
+			note_refused(summary, text);
 		if (type != STATUS_SUMMARY ||
 		    sscanf(text, "%" SCNu64 " %" SCNu64 " %n", &summary->allowed, &summary->refused,
 			   &path_at) != 2 ||

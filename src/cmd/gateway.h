@@ -35,6 +35,7 @@ struct gateway_run {
 	uint64_t attempt;
 	const char *token_secret; /* or NULL */
 	bool is_verbose;
+	bool has_egress; /* hosts are to be reached, not only the LLM */
 	uint64_t connections;
 };
 
@@ -42,6 +43,8 @@ struct gateway_summary {
 	bool is_complete; /* both ended in good order */
 	uint64_t allowed, refused;
 	char audit[4096];
+	char refused_hosts[16][320]; /* as an option names them */
+	size_t refused_host_count;
 };
 
 /*

@@ -86,6 +86,24 @@ static int settle(const struct keeper_config *config, struct err *err)
 	return 0;
 }
 
+/* What the agent has in place of its secrets, as variables. */
+static int tell_placeholders(const struct vault *vault, struct err *err)
+{
+	const char *words[2 * KEEPER_SECRETS_MAX];
+	struct arena arena = { NULL };
+	size_t count = 0;
+	int r;
+
+	for (size_t i = 0; i < vault->count; i++) {
+		words[count++] = "--env";
+		words[count++] = arena_printf(&arena, "%s=%s", vault->entries[i].config->name,
+					      vault->entries[i].placeholder);
+	}
+	r = status_send_words(STATUS_FD, words, count);
+	arena_fini(&arena);
+	return r < 0 ? err_set(err, -r, "tell the run its placeholders") : 0;
+}
+
 static int serve(struct keeper *keeper, const struct keeper_config *config, struct err *err)
 {
 	char path[STATE_PATH_MAX];
@@ -93,6 +111,8 @@ static int serve(struct keeper *keeper, const struct keeper_config *config, stru
 
 	if (r == 0)
 		r = keeper_open(keeper, config, err);
+	if (r == 0 && keeper->vault.count > 0)
+		r = tell_placeholders(&keeper->vault, err);
 	if (r == 0)
 		r = state_make_parents(config->audit, path, err);
 	if (r == 0)
@@ -106,6 +126,8 @@ static int serve(struct keeper *keeper, const struct keeper_config *config, stru
 	r = status_send(STATUS_FD, STATUS_READY, "");
 	if (r == 0)
 		r = keeper_serve(keeper, LINK_FD, STATUS_FD);
+	for (size_t i = 0; r == 0 && i < keeper->refused_host_count; i++)
+		r = status_send(STATUS_FD, STATUS_REFUSED, keeper->refused_hosts[i].name);
 	if (r == 0)
 		r = status_send_summary(STATUS_FD, keeper->allowed, keeper->refused, path);
 	if (r < 0)

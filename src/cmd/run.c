@@ -104,6 +104,9 @@ static void print_summary(const struct run_config *config, const struct warder_r
 	if (requests)
 		print_requests(requests);
 	fprintf(stderr, "\n");
+	for (size_t i = 0; requests && i < requests->refused_host_count; i++)
+		fprintf(stderr, "warder: refused: %s; allow it with --allow-net %s\n",
+			requests->refused_hosts[i], requests->refused_hosts[i]);
 }
 
 /* Gives the result to whoever asked for it; 0 or -errno. */

@@ -24,6 +24,8 @@ static int start(struct run_gateway *gateway, const struct run_config *config, s
 		.attempt = config->attempt,
 		.is_verbose = config->verbose,
 		.connections = config->keeper.connections,
+		/* What a file says is not known yet. */
+		.has_egress = run_config_has_egress(config) || config->config,
 	};
 
 	return gateway_start(&gateway->gateway, &run, &config->keeper, err);
@@ -64,16 +66,29 @@ static bool is_source(const char *variable, const char *source)
 	       strcmp(variable + len + 1, value) == 0;
 }
 
+static const char *find_source(const struct keeper_config *config, const char *variable)
+{
+	for (size_t i = 0; i < config->llm_count; i++)
+		if (is_source(variable, config->llms[i].key))
+			return config->llms[i].key;
+	for (size_t i = 0; i < config->secret_count; i++)
+		if (is_source(variable, config->secrets[i].source))
+			return config->secrets[i].source;
+	return NULL;
+}
+
 /* INV-SECRETS-HOST-ONLY, also when it was asked for by habit. */
 int run_gateway_check(const struct run_config *config, struct err *err)
 {
-	for (size_t i = 0; i < config->env_count; i++)
-		for (size_t j = 0; j < config->keeper.llm_count; j++)
-			if (is_source(config->env[i], config->keeper.llms[j].key))
-				return err_say(err, EINVAL,
-					       "--env %s would give the LLM's key to the agent, "
-					       "which does not need it",
-					       config->keeper.llms[j].key + 4);
+	for (size_t i = 0; i < config->env_count; i++) {
+		const char *source = find_source(&config->keeper, config->env[i]);
+
+		if (source)
+			return err_say(err, EINVAL,
+				       "--env %s would give a secret to the agent, which does not "
+				       "need it",
+				       source + 4);
+	}
 	return 0;
 }
 
@@ -101,6 +116,39 @@ static int hand_over_socket(struct run_gateway *gateway, struct err *err)
 		r = pass_send(gateway->gateway.control_fd, "L", 1, gateway->socket_fd);
 	close_fd(&gateway->socket_fd);
 	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
+}
+
+/* What the agent has in place of its secrets is the keeper's to make. */
+static int read_placeholders(struct run_gateway *gateway, struct run_config *config,
+			     struct err *err)
+{
+	size_t len = 0;
+	char *words = malloc(STATUS_TEXT_MAX + 1);
+	int type;
+
+	if (!words)
+		die_no_memory();
+	gateway->placeholders = words;
+	type = status_receive(gateway->gateway.status_fd, -1, words, &len);
+	if (type == STATUS_FAILED)
+		return err_say(err, EINVAL, "%.500s", words);
+	if (type != STATUS_WORDS)
+		return err_say(err, EIO, "the keeper ended before it was ready");
+	return run_config_add_words(config, (struct bytes){ words, len }, err);
+}
+
+/* The gate tells its certificate as soon as it has made it. */
+static int trust_gate(struct run_gateway *gateway, struct run_config *config, struct err *err)
+{
+	char pem[4096];
+	ssize_t n;
+
+	do {
+		n = recv(gateway->gateway.control_fd, pem, sizeof(pem), 0);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return err_say(err, EIO, "the gate ended before it was ready");
+	return trust_open(&gateway->trust, (struct bytes){ pem, (size_t)n }, config, err);
 }
 
 int run_gateway_start(struct run_gateway *gateway, struct run_config *config, int argc, char **argv,
@@ -134,6 +182,10 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 		else /* it waits for a word that will not come */
 			shutdown(gateway->gateway.status_fd, SHUT_WR);
 	}
+	if (r == 0 && config->keeper.secret_count > 0)
+		r = read_placeholders(gateway, config, err);
+	if (r == 0 && run_config_has_egress(config))
+		r = trust_gate(gateway, config, err);
 	return r < 0 ? r : hand_over_socket(gateway, err);
 }
 
@@ -144,7 +196,8 @@ void run_gateway_apply(const struct run_gateway *gateway, struct run_config *con
 	spec->env = llm_env(config);
 	spec->gate_fd = gateway->gateway.control_fd;
 	spec->ready_fd = gateway->gateway.status_fd;
-	spec->llm_port = (uint16_t)config->llm_port;
+	spec->llm_port = config->keeper.llm_count > 0 ? (uint16_t)config->llm_port : 0;
+	spec->captures = run_config_has_egress(config);
 }
 
 void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_summary)
@@ -153,11 +206,13 @@ void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_s
 	gateway_stop(&gateway->gateway, ret_summary);
 	if (gateway->socket_path)
 		unlink(gateway->socket_path);
+	trust_close(&gateway->trust);
 	gateway->socket_path = NULL;
 }
 
 void run_gateway_free(struct run_gateway *gateway)
 {
 	free(gateway->words);
-	gateway->words = NULL;
+	free(gateway->placeholders);
+	gateway->words = gateway->placeholders = NULL;
 }

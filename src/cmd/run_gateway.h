@@ -5,6 +5,7 @@
 
 #include "base/runid.h"
 #include "cmd/gateway.h"
+#include "cmd/trust.h"
 #include "config/settings.h"
 #include "warder.h"
 
@@ -12,8 +13,10 @@ struct run_gateway {
 	struct gateway gateway;
 	char run_id[RUNID_MAX + 1]; /* minted here: the keeper must know it, too */
 	char *words;                /* of a configuration file, which the settings point into */
-	int socket_fd;              /* a listener on the host, until the gate has it */
-	const char *socket_path;    /* ... to be removed; or NULL */
+	char *placeholders;         /* words of the keeper, likewise */
+	struct trust trust;
+	int socket_fd;           /* a listener on the host, until the gate has it */
+	const char *socket_path; /* ... to be removed; or NULL */
 };
 
 #define RUN_GATEWAY_INIT                                                                           \

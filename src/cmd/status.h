@@ -15,6 +15,7 @@ enum status_type {
 	STATUS_WORDS = 'W',   /* options from a file: texts, each with its NUL */
 	STATUS_READY = '+',   /* everything is open: the agent may start */
 	STATUS_FAILED = '!',  /* what went wrong */
+	STATUS_REFUSED = '-', /* a host that was refused, as an option names it */
 	STATUS_SUMMARY = '=', /* requests allowed, refused, and where the log is */
 };
 

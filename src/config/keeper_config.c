@@ -109,6 +109,174 @@ static int read_llm_provider(void *data, const struct option *option, const char
 	return 0;
 }
 
+/* What goes into a header: printable ASCII. */
+static bool is_header_text(const char *text)
+{
+	for (; *text; text++)
+		if (*text < 0x20 || *text > 0x7e)
+			return false;
+	return true;
+}
+
+static int add_rule(struct keeper_config *config, const struct option *option, const char *text,
+		    bool is_allow, struct err *err)
+{
+	if (!*text)
+		return err_say(err, EINVAL, "--%s: is empty", option->name);
+	if (config->rule_count == KEEPER_RULES_MAX)
+		return err_say(err, E2BIG, "--%s: more than %d rules", option->name,
+			       KEEPER_RULES_MAX);
+	if (!config->rules)
+		config->rules = arena_alloc(&config->arena,
+					    KEEPER_RULES_MAX * sizeof(*config->rules));
+	config->rules[config->rule_count++] = (struct keeper_rule){
+		arena_strdup(&config->arena, text), is_allow
+	};
+	return 0;
+}
+
+static int read_allow(void *data, const struct option *option, const char *text, struct err *err)
+{
+	return add_rule(data, option, text, true, err);
+}
+
+static int read_deny(void *data, const struct option *option, const char *text, struct err *err)
+{
+	return add_rule(data, option, text, false, err);
+}
+
+/* ---- secrets ---- */
+
+static bool is_variable_name(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+		bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+
+		if (!is_letter && (i == 0 || c < '0' || c > '9'))
+			return false;
+	}
+	return len > 0 && len <= 128;
+}
+
+/* Takes the words of a list, separated by commas; 0 when one of them is empty. */
+static size_t split_list(struct arena *arena, const char *text, const char **ret_words, size_t most)
+{
+	size_t count = 0;
+
+	for (;;) {
+		size_t len = strcspn(text, ",");
+
+		if (len == 0 || count == most)
+			return 0;
+		ret_words[count++] = arena_printf(arena, "%.*s", (int)len, text);
+		if (!text[len])
+			return count;
+		text += len + 1;
+	}
+}
+
+/* NAME=SOURCE@HOST[,HOST]; the last @ is the one that counts. An error shows no source. */
+static int read_secret(void *data, const struct option *option, const char *text, struct err *err)
+{
+	struct keeper_config *config = data;
+	struct keeper_secret *secret;
+	const char *equals = strchr(text, '='), *at = strrchr(text, '@');
+	size_t len = equals ? (size_t)(equals - text) : 0;
+
+	if (!equals || !at || at < equals || !is_variable_name(text, len))
+		return err_say(err, EINVAL, "--%s: is not %s", option->name, option->argument);
+	if (config->secret_count == KEEPER_SECRETS_MAX)
+		return err_say(err, E2BIG, "--%s: more than %d", option->name, KEEPER_SECRETS_MAX);
+	if (!config->secrets)
+		config->secrets = arena_alloc(&config->arena,
+					      KEEPER_SECRETS_MAX * sizeof(*config->secrets));
+	secret = &config->secrets[config->secret_count];
+	*secret = (struct keeper_secret){
+		.name = arena_printf(&config->arena, "%.*s", (int)len, text),
+		.source = arena_printf(&config->arena, "%.*s", (int)(at - equals - 1), equals + 1),
+		.places = KEEPER_HEADER | KEEPER_BASIC | KEEPER_QUERY,
+	};
+	for (size_t i = 0; i < config->secret_count; i++)
+		if (strcmp(config->secrets[i].name, secret->name) == 0)
+			return err_say(err, EEXIST, "--%s: %s is given twice", option->name,
+				       secret->name);
+	secret->host_count = split_list(&config->arena, at + 1, secret->hosts, KEEPER_HOSTS_MAX);
+	if (secret->host_count == 0)
+		return err_say(err, EINVAL, "--%s: %s needs its hosts, as in @api.example.com",
+			       option->name, secret->name);
+	if (keeper_check_source(option->name, secret->source, err) < 0)
+		return -EINVAL;
+	config->secret_count++;
+	return 0;
+}
+
+/* NAME=… of a secret that was given before; *ret_rest is what follows. */
+static struct keeper_secret *find_secret(struct keeper_config *config, const struct option *option,
+					 const char *text, const char **ret_rest, struct err *err)
+{
+	size_t len = strcspn(text, "=");
+
+	for (size_t i = 0; text[len] && i < config->secret_count; i++)
+		if (strlen(config->secrets[i].name) == len &&
+		    memcmp(config->secrets[i].name, text, len) == 0) {
+			*ret_rest = text + len + 1;
+			return &config->secrets[i];
+		}
+	err_say(err, EINVAL, "--%s: '%.*s' is no secret that was given before it", option->name,
+		(int)(len < 60 ? len : 60), text);
+	return NULL;
+}
+
+static int read_secret_in(void *data, const struct option *option, const char *text,
+			  struct err *err)
+{
+	static const char *const places[] = { "header", "basic", "query",
+					      "path",   "body",  "websocket" };
+	struct keeper_config *config = data;
+	const char *rest, *words[ARRAY_LEN(places)];
+	struct keeper_secret *secret = find_secret(config, option, text, &rest, err);
+	size_t count = secret ? split_list(&config->arena, rest, words, ARRAY_LEN(places)) : 0;
+	unsigned int mask = 0;
+
+	if (!secret)
+		return -EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		size_t place = 0;
+
+		while (place < ARRAY_LEN(places) && strcmp(places[place], words[i]) != 0)
+			place++;
+		if (place == ARRAY_LEN(places))
+			count = 0;
+		mask |= 1U << place;
+	}
+	if (count == 0)
+		return err_say(err, EINVAL,
+			       "--%s: places are header, basic, query, path, body and "
+			       "websocket",
+			       option->name);
+	secret->places = mask;
+	return 0;
+}
+
+static int read_secret_inject(void *data, const struct option *option, const char *text,
+			      struct err *err)
+{
+	struct keeper_config *config = data;
+	const char *rest, *colon;
+	struct keeper_secret *secret = find_secret(config, option, text, &rest, err);
+
+	if (!secret)
+		return -EINVAL;
+	colon = strstr(rest, ": ");
+	if (!colon || colon == rest || !is_header_text(rest) || !strstr(colon, "{value}"))
+		return err_say(err, EINVAL, "--%s: NAME=HEADER: FORMAT, with {value} in it",
+			       option->name);
+	secret->inject_header = arena_printf(&config->arena, "%.*s", (int)(colon - rest), rest);
+	secret->inject_format = arena_strdup(&config->arena, colon + 2);
+	return 0;
+}
+
 static int read_connect_to(void *data, const struct option *option, const char *text,
 			   struct err *err)
 {
@@ -130,15 +298,6 @@ static int read_connect_to(void *data, const struct option *option, const char *
 	if (r == 0)
 		config->mappings[config->mapping_count++] = mapping;
 	return r;
-}
-
-/* What goes into a header: printable ASCII. */
-static bool is_header_text(const char *text)
-{
-	for (; *text; text++)
-		if (*text < 0x20 || *text > 0x7e)
-			return false;
-	return true;
 }
 
 static int read_header_text(void *data, const struct option *option, const char *text,
@@ -183,16 +342,21 @@ static int read_source(void *data, const struct option *option, const char *text
 /* ---- the table ---- */
 
 static const struct option rows[] = {
-#define STRING       OPTION_STRING, NULL
-#define CHOICE       OPTION_CHOICE, NULL
-#define COUNT        OPTION_COUNT, NULL
-#define DURATION     OPTION_DURATION, NULL
-#define LLM          OPTION_OWN, read_llm
-#define LLM_KEY      OPTION_OWN, read_llm_key
-#define LLM_PROVIDER OPTION_OWN, read_llm_provider
-#define CONNECT_TO   OPTION_OWN, read_connect_to
-#define HEADER_TEXT  OPTION_OWN, read_header_text
-#define METADATA     OPTION_OWN, read_metadata
+#define STRING        OPTION_STRING, NULL
+#define CHOICE        OPTION_CHOICE, NULL
+#define COUNT         OPTION_COUNT, NULL
+#define DURATION      OPTION_DURATION, NULL
+#define LLM           OPTION_OWN, read_llm
+#define LLM_KEY       OPTION_OWN, read_llm_key
+#define LLM_PROVIDER  OPTION_OWN, read_llm_provider
+#define ALLOW         OPTION_OWN, read_allow
+#define DENY          OPTION_OWN, read_deny
+#define SECRET        OPTION_OWN, read_secret
+#define SECRET_IN     OPTION_OWN, read_secret_in
+#define SECRET_INJECT OPTION_OWN, read_secret_inject
+#define CONNECT_TO    OPTION_OWN, read_connect_to
+#define HEADER_TEXT   OPTION_OWN, read_header_text
+#define METADATA      OPTION_OWN, read_metadata
 #define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
 	{ name,     letter, kind,  offsetof(struct keeper_config, field), low, high,               \
 	  argument, help,   detail },

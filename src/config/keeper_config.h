@@ -13,6 +13,9 @@
 #define KEEPER_LLMS_MAX     16
 #define KEEPER_MAPPINGS_MAX 64
 #define KEEPER_METADATA_MAX 32
+#define KEEPER_RULES_MAX    1024
+#define KEEPER_SECRETS_MAX  64
+#define KEEPER_HOSTS_MAX    64   /* of one secret */
 #define KEEPER_METADATA_LEN 4096 /* of all names and values together */
 
 /* An upstream, and which requests are its own. */
@@ -34,6 +37,31 @@ struct keeper_metadata {
 	const char *name, *value;
 };
 
+/* What may be reached, as it was written; the policy reads it. */
+struct keeper_rule {
+	const char *text;
+	bool is_allow;
+};
+
+/* Where a placeholder may stand, as a mask. */
+enum keeper_place {
+	KEEPER_HEADER = 1,
+	KEEPER_BASIC = 2,
+	KEEPER_QUERY = 4,
+	KEEPER_PATH = 8,
+	KEEPER_BODY = 16,
+	KEEPER_WEBSOCKET = 32,
+};
+
+struct keeper_secret {
+	const char *name;
+	const char *source;
+	const char *hosts[KEEPER_HOSTS_MAX];
+	size_t host_count;
+	unsigned int places;
+	const char *inject_header, *inject_format; /* or NULL */
+};
+
 struct keeper_config {
 	struct arena arena;
 	struct keeper_llm llms[KEEPER_LLMS_MAX];
@@ -42,6 +70,10 @@ struct keeper_config {
 	size_t mapping_count;
 	struct keeper_metadata metadata[KEEPER_METADATA_MAX];
 	size_t metadata_count, metadata_len;
+	struct keeper_rule *rules; /* in the arena, as what follows */
+	size_t rule_count;
+	struct keeper_secret *secrets;
+	size_t secret_count;
 	const char *upstream_ca, *audit, *durability, *billing_account;
 	uint64_t connect_ms, first_byte_ms, idle_ms, connections;
 	/* Of the run, not of the operator; not among the shared rows. */

@@ -50,6 +50,17 @@ static int read_mount(void *data, const struct option *option, const char *text,
 	return 0;
 }
 
+int run_config_add_mount(struct run_config *config, enum warder_mount_mode mode, const char *source,
+			 const char *dest, struct err *err)
+{
+	if (config->mount_count == MOUNTS_MAX)
+		return err_say(err, E2BIG, "more than %d mounts", MOUNTS_MAX);
+	if (!config->mounts)
+		config->mounts = arena_alloc(&config->arena, MOUNTS_MAX * sizeof(*config->mounts));
+	config->mounts[config->mount_count++] = (struct warder_mount){ mode, source, dest, 0 };
+	return 0;
+}
+
 static bool is_name(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -132,6 +143,11 @@ static const struct option rows[] = {
 
 static const struct option_table table = { "run", rows, ARRAY_LEN(rows) };
 
+bool run_config_has_egress(const struct run_config *config)
+{
+	return config->keeper.rule_count > 0 || config->keeper.secret_count > 0;
+}
+
 bool run_config_has_gateway(const struct run_config *config)
 {
 	return config->keeper_word_count > 0 || config->config || config->llm_socket.path;
@@ -148,6 +164,21 @@ static int read_words(struct run_config *config, struct bytes words, struct err 
 	while (argc <= 2 * WORDS_MAX && bytes_split(&words, '\0', &word))
 		argv[argc++] = word.data;
 	return options_parse(&table, config, argc, (char **)argv, &rest, err);
+}
+
+int run_config_add_words(struct run_config *config, struct bytes words, struct err *err)
+{
+	const char **env = config->env;
+	size_t count = config->env_count;
+	int r;
+
+	/* Before the caller's variables, which follow and so count. */
+	config->env = NULL;
+	config->env_count = 0;
+	r = read_words(config, words, err);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = options_apply(&table, config, "env", env[i], err);
+	return r;
 }
 
 int run_config_parse_again(struct run_config *config, struct bytes words, int argc, char **argv,

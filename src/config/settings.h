@@ -54,6 +54,16 @@ struct run_config {
 int run_config_parse_again(struct run_config *config, struct bytes words, int argc, char **argv,
 			   struct err *err) must_check;
 
+/* One more mount, after those that were asked for; the texts are borrowed. */
+int run_config_add_mount(struct run_config *config, enum warder_mount_mode mode, const char *source,
+			 const char *dest, struct err *err) must_check;
+
+/* Reads more words, such as a keeper's; see above. They count less than the caller's own. */
+int run_config_add_words(struct run_config *config, struct bytes words, struct err *err) must_check;
+
+/* Whether the run may reach hosts, beside its LLM. */
+bool run_config_has_egress(const struct run_config *config);
+
 /* Whether the run needs a gateway. */
 bool run_config_has_gateway(const struct run_config *config);
 

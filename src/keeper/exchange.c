@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "keeper/origin.h"
 #include "keeper/verbose.h"
+#include "policy/address.h"
 
 /* What is kept of a path and a method in a record. */
 #define METHOD_MAX 32
@@ -51,6 +53,8 @@ static void free_exchange(struct loop_deferred *deferred)
 	if (exchange->run_id != exchange->run->run_id)
 		free(exchange->run_id);
 	free(exchange->label);
+	free(exchange->place);
+	free(exchange->substitute);
 	scrub_fini(&exchange->scrub);
 	free(exchange);
 }
@@ -71,6 +75,8 @@ static void end(struct exchange *exchange)
 	exchange->handshake = NULL;
 	exchange->origin = NULL;
 	loop_cancel(loop, &exchange->timer);
+	if (exchange->upstream && !exchange->upstream->llm)
+		exchange->upstream->use_count--;
 	exchange->run->by_id[exchange->id % LINK_EXCHANGES_MAX] = NULL;
 	/* It may be in a list of this turn, which passes over what is over. */
 	exchange->deferred.free = free_exchange;
@@ -94,10 +100,17 @@ static void add_decision(struct exchange *exchange, struct bytes method, struct 
 		.method = cut(method, METHOD_MAX),
 		.path = cut(path, PATH_MAX),
 		.is_allowed = refusal == REFUSAL_NONE,
-		.reason = refusal == REFUSAL_NONE ? BYTES("llm") : bytes_of(refusal_code(refusal)),
 	};
 
-	if (exchange->upstream)
+	if (refusal != REFUSAL_NONE)
+		decision.reason = bytes_of(refusal_code(refusal));
+	else
+		decision.reason = bytes_of(exchange->rule        ? exchange->rule
+					   : exchange->is_tunnel ? "tunnel"
+								 : "llm");
+	if (exchange->place)
+		decision.host = bytes_of(exchange->place);
+	else if (exchange->upstream)
 		decision.host = bytes_of(exchange->upstream->label);
 	audit_add_decision(&keeper_of(exchange)->audit, &decision);
 	keeper_of(exchange)->has_decision = true;
@@ -145,7 +158,7 @@ static void answer(struct exchange *exchange, enum refusal refusal, const char *
 	struct buf body;
 
 	buf_init(&body, LINK_DATA_MAX);
-	refusal_format(refusal, detail, exchange->run_id, &body);
+	refusal_format(refusal, detail, exchange->hint, exchange->run_id, &body);
 	reply.status = exchange->status = refusal_status(refusal);
 	reply.reason = refusal_reason(refusal);
 	reply.framing = exchange->is_head ? FRAMING_NONE : FRAMING_LENGTH;
@@ -259,6 +272,8 @@ static void begin_relay(struct exchange *exchange, struct origin *origin, uint64
 	origin->reader.answers_head = exchange->is_head;
 	exchange->timer.on_due = on_silence;
 	loop_set_timer(&keeper_of(exchange)->loop, &exchange->timer, now_ms + limit_ms);
+	if (exchange->is_tunnel)
+		exchange_begin_tunnel(exchange, now_ms);
 	exchange_mark_dirty(exchange);
 }
 
@@ -275,6 +290,8 @@ static void on_stream(struct exchange *exchange, const struct stream *stream, ui
 static enum refusal refusal_of(int error)
 {
 	switch (error) {
+	case EACCES:
+		return REFUSAL_ADDRESS;
 	case ENOENT:
 	case EAGAIN:
 		return REFUSAL_UNRESOLVED;
@@ -293,10 +310,12 @@ static enum refusal refusal_of(int error)
 	}
 }
 
-static void on_handshake(void *owner, struct stream *stream, const struct err *err, uint64_t now_ms)
+static void on_handshake(void *owner, struct stream *stream, enum tls_alpn alpn,
+			 const struct err *err, uint64_t now_ms)
 {
 	struct exchange *exchange = owner;
 
+	(void)alpn; /* HTTP/1.1, or nothing was said, which is the same */
 	exchange->handshake = NULL;
 	if (err)
 		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
@@ -315,7 +334,7 @@ static void on_connected(void *owner, int fd, const struct err *err, uint64_t no
 		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
 	} else if (exchange->upstream->is_tls) {
 		exchange->handshake = tls_handshake_start(
-			keeper->tls, &keeper->loop, fd, exchange->upstream->host,
+			keeper->tls, &keeper->loop, fd, exchange->upstream->host, TLS_ALPN_HTTP1,
 			keeper->config->connect_ms, now_ms, on_handshake, exchange);
 	} else {
 		stream_init_plain(&stream, fd);
@@ -332,15 +351,19 @@ void exchange_start(struct exchange *exchange, uint64_t now_ms)
 	if (exchange->state == EXCHANGE_OVER)
 		return;
 	keeper->allowed++;
-	origin = origin_find(exchange);
+	origin = exchange->is_tunnel ? NULL : origin_find(exchange);
 	if (origin) {
 		begin_relay(exchange, origin, now_ms);
 		return;
 	}
 	set_state(exchange, EXCHANGE_DIAL);
-	exchange->connect = connect_start(keeper->net, upstream->dial_host, upstream->dial_port,
-					  keeper->config->connect_ms, now_ms, on_connected,
-					  exchange);
+	/* What the operator names may be anywhere; a name that the agent chose leads nowhere but
+	 * out. */
+	exchange->connect = connect_start_if(
+		upstream->llm ? keeper->net : keeper->host_net, upstream->dial_host,
+		upstream->dial_port,
+		upstream->llm || upstream->is_mapped ? NULL : address_is_public,
+		keeper->config->connect_ms, now_ms, on_connected, exchange);
 }
 
 /* ---- sending ---- */
@@ -406,12 +429,20 @@ void exchange_flush(struct exchange *exchange, uint64_t now_ms)
 	}
 	if (request_len(exchange) == 0)
 		on_sent(exchange);
+	if (exchange->is_tunnel && exchange->is_request_over && request_len(exchange) == 0) {
+		shutdown(origin->stream.fd, SHUT_WR); /* the agent has said all */
+		if (exchange->is_reply_over) {
+			exchange_finish(exchange, now_ms);
+			return;
+		}
+	}
 	exchange_set_interest(exchange);
 }
 
 void exchange_set_interest(struct exchange *exchange)
 {
-	bool wants_read = exchange->origin->in.len == 0 && !exchange->run->is_stalled;
+	bool wants_read = exchange->origin->in.len == 0 && !exchange->run->is_stalled &&
+			  !exchange->is_reply_over;
 
 	origin_set_interest(exchange->origin, wants_read, request_len(exchange) > 0);
 }

@@ -18,6 +18,7 @@
 #include "keeper/json_edit.h"
 #include "keeper/refusal.h"
 #include "keeper/run.h"
+#include "keeper/substitute.h"
 
 /* A body up to this size is read whole before it is sent, where it must be looked into. */
 #define EXCHANGE_HOLD_MAX LINK_CREDIT_FIRST
@@ -57,6 +58,9 @@ struct exchange {
 	struct buf request; /* bytes for the upstream */
 	size_t request_start;
 	struct scrub scrub;
+	const struct scrub_set *scrubs; /* what is taken out of the reply, or NULL */
+	struct substitute *substitute;  /* of the request's body, or NULL */
+	enum syntax syntax;             /* ... how it is written */
 	struct cost cost;
 	uint32_t credit;    /* bytes of the reply that the gate takes */
 	uint32_t granted;   /* bytes of the request that the gate may send */
@@ -68,13 +72,18 @@ struct exchange {
 	unsigned int interim_count;
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
+	bool is_tunnel;        /* bytes that nobody looks into */
+	bool is_reply_over;    /* of a tunnel: the host has said all */
 	bool has_write_failed; /* the upstream is gone, whatever reading it says */
 	bool may_reuse;        /* the connection, by the reply's head */
 	bool finds_cost;       /* the reply is to be searched for one */
 	uint64_t start_ms, first_byte_ms, last_ms; /* last_ms: when something moved */
 	uint64_t sent_bytes, received_bytes;
-	char *run_id; /* of a token, owned; or the run's, borrowed */
-	char *label;  /* method and path, with -v only */
+	char *run_id;     /* of a token, owned; or the run's, borrowed */
+	char *label;      /* method and path, with -v only */
+	const char *rule; /* that decided, of the policy; or NULL */
+	char *place;      /* host:port as it was asked for, owned; NULL: the LLM */
+	const char *hint; /* for a refusal, or NULL */
 	char model[JSON_EDIT_MODEL_MAX + 1];
 	char call_id[EXCHANGE_CALL_ID_MAX + 1];
 };
@@ -88,6 +97,9 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 int exchange_on_end(struct exchange *exchange, uint64_t now_ms) must_check;
 
 /* ---- reply.c: what the upstream sends ---- */
+
+/* A tunnel is connected: the gate is told so. */
+void exchange_begin_tunnel(struct exchange *exchange, uint64_t now_ms);
 
 /* Reads on from what had to wait. */
 void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now_ms);

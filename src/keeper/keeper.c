@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "keeper/exchange.h"
+#include "keeper/egress.h"
 #include "keeper/origin.h"
 #include "keeper/run.h"
 
@@ -45,7 +45,7 @@ int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err)
 /* A wrong file is found at once, whether it is needed or not. */
 static bool needs_tls(const struct keeper_config *config)
 {
-	bool is_needed = config->upstream_ca != NULL;
+	bool is_needed = config->upstream_ca != NULL || config->rule_count > 0;
 
 	for (size_t i = 0; i < config->llm_count; i++)
 		is_needed = is_needed || config->llms[i].url.is_tls;
@@ -62,10 +62,14 @@ int keeper_open(struct keeper *keeper, const struct keeper_config *config, struc
 	if (r < 0)
 		return err_set(err, -r, "create an event loop");
 	keeper->net = net_new(&keeper->loop);
+	keeper->host_net = net_new(&keeper->loop);
+	net_set_no_search(keeper->host_net);
 	if (needs_tls(config))
 		r = tls_client_new(config->upstream_ca, &keeper->tls, err);
 	for (size_t i = 0; r == 0 && i < config->llm_count; i++)
 		r = upstream_open(&keeper->upstreams[i], config, &config->llms[i], err);
+	if (r == 0)
+		r = egress_open(keeper, err);
 	if (r == 0 && config->token_secret)
 		r = secret_open(config->token_secret, &keeper->token_secret, err);
 	secret_forget_sources();
@@ -76,9 +80,12 @@ void keeper_close(struct keeper *keeper)
 {
 	for (size_t i = 0; i < keeper->config->llm_count; i++)
 		upstream_close(&keeper->upstreams[i]);
+	egress_close(keeper);
 	secret_free(keeper->token_secret);
 	if (keeper->net)
 		net_free(keeper->net);
+	if (keeper->host_net)
+		net_free(keeper->host_net);
 	loop_fini(&keeper->loop);
 	if (keeper->tls)
 		tls_client_free(keeper->tls);

@@ -21,7 +21,9 @@
 #include "event/loop.h"
 #include "http/h1_read.h"
 #include "keeper/upstream.h"
+#include "keeper/vault.h"
 #include "net/connect.h"
+#include "policy/rule.h"
 #include "tls/tls_client.h"
 
 #define KEEPER_INPUT_SIZE 65536 /* of one read */
@@ -29,13 +31,25 @@
 struct exchange;
 struct run;
 
+/* A host that no rule allows, as an option would name it. */
+struct refused_host {
+	char name[HOST_MAX + 64];
+	uint64_t count;
+};
+
+#define KEEPER_REFUSED_HOSTS_MAX 16
+
 struct keeper {
 	struct loop loop;
 	const struct keeper_config *config;
 	struct upstream upstreams[KEEPER_LLMS_MAX];
+	struct policy policy; /* which hosts may be reached */
+	struct vault vault;
+	struct upstream *hosts;      /* ... and have been */
 	struct secret *token_secret; /* or NULL: a link is one run */
-	struct net *net;
-	struct tls_client *tls; /* NULL while no upstream needs it */
+	struct net *net;             /* for upstreams that the operator names */
+	struct net *host_net;        /* for hosts that the agent names: as they are */
+	struct tls_client *tls;      /* NULL while no upstream needs it */
 	struct audit_log audit;
 	struct run *run;               /* the one link of a private keeper */
 	struct loop_source owner;      /* whoever started us */
@@ -47,6 +61,8 @@ struct keeper {
 	struct exchange *decided, *last_decided;
 	struct exchange *dirty, *last_dirty;
 	uint64_t allowed, refused;
+	struct refused_host refused_hosts[KEEPER_REFUSED_HOSTS_MAX]; /* the first of them */
+	size_t refused_host_count;
 	struct h1_result result; /* of the reply being read; for one event only */
 	char input[KEEPER_INPUT_SIZE];
 };

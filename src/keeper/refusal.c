@@ -33,10 +33,14 @@ struct bytes refusal_reason(enum refusal refusal)
 		return BYTES("Bad Request");
 	case 401:
 		return BYTES("Unauthorized");
+	case 403:
+		return BYTES("Forbidden");
 	case 405:
 		return BYTES("Method Not Allowed");
 	case 404:
 		return BYTES("Not Found");
+	case 431:
+		return BYTES("Request Header Fields Too Large");
 	case 415:
 		return BYTES("Unsupported Media Type");
 	case 502:
@@ -50,7 +54,8 @@ struct bytes refusal_reason(enum refusal refusal)
 	}
 }
 
-void refusal_format(enum refusal refusal, const char *detail, const char *run_id, struct buf *out)
+void refusal_format(enum refusal refusal, const char *detail, const char *hint, const char *run_id,
+		    struct buf *out)
 {
 	struct json json = { .out = out };
 	char message[768];
@@ -61,8 +66,10 @@ void refusal_format(enum refusal refusal, const char *detail, const char *run_id
 	json_open(&json, "error", '{');
 	json_text(&json, "code", refusals[refusal].code);
 	json_text(&json, "message", message);
-	if (refusals[refusal].hint)
-		json_text(&json, "hint", refusals[refusal].hint);
+	if (!hint || !hint[0])
+		hint = refusals[refusal].hint;
+	if (hint)
+		json_text(&json, "hint", hint);
 	if (run_id[0])
 		json_text(&json, "runId", run_id);
 	json_close(&json, '}');

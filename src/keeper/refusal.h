@@ -17,7 +17,11 @@ int refusal_status(enum refusal refusal);
 struct bytes refusal_reason(enum refusal refusal); /* of the status line */
 const char *refusal_code(enum refusal refusal);
 
-/* {"error":{"code":…,"message":…,"hint":…,"runId":…}}; `detail` (or NULL) follows the message. */
-void refusal_format(enum refusal refusal, const char *detail, const char *run_id, struct buf *out);
+/*
+ * {"error":{"code":…,"message":…,"hint":…,"runId":…}}; `detail` (or NULL) follows the message,
+ * `hint` (or NULL, or empty) stands in for the table's.
+ */
+void refusal_format(enum refusal refusal, const char *detail, const char *hint, const char *run_id,
+		    struct buf *out);
 
 #endif

@@ -26,13 +26,13 @@ static void note_fields(struct exchange *exchange, const struct http_head *head)
 {
 	const struct http_field *field;
 
-	if (!exchange->upstream->llm->provider->is_litellm)
+	if (!exchange->upstream->llm || !exchange->upstream->llm->provider->is_litellm)
 		return;
 	field = http_find_field(head, BYTES("x-litellm-call-id"));
-	if (field && !scrub_is_in(exchange->upstream->pattern, field->value))
+	if (field && !scrub_is_in(exchange->scrubs, field->value))
 		note_text(exchange->call_id, EXCHANGE_CALL_ID_MAX, field->value);
 	field = http_find_field(head, BYTES("x-litellm-response-cost"));
-	if (field && !scrub_is_in(exchange->upstream->pattern, field->value))
+	if (field && !scrub_is_in(exchange->scrubs, field->value))
 		note_text(exchange->cost.last, COST_MAX - 1, field->value);
 	/* A stream's cost comes at its end, in its last event. */
 	exchange->finds_cost = !field;
@@ -44,8 +44,8 @@ static bool is_passed_on(const struct exchange *exchange, const struct http_head
 {
 	return !http_is_hop_by_hop(head, field->name) &&
 	       !bytes_equal_nocase(field->name, BYTES("content-length")) &&
-	       !scrub_is_in(exchange->upstream->pattern, field->value) &&
-	       !scrub_is_in(exchange->upstream->pattern, field->name);
+	       !scrub_is_in(exchange->scrubs, field->value) &&
+	       !scrub_is_in(exchange->scrubs, field->name);
 }
 
 static size_t copy_fields(const struct exchange *exchange, const struct http_head *head,
@@ -64,8 +64,7 @@ static void send_head(struct exchange *exchange, const struct http_head *head)
 	static struct link_reply reply; /* large, and needed only in here */
 
 	reply.status = head->status;
-	reply.reason = scrub_is_in(exchange->upstream->pattern, head->reason) ? BYTES("")
-									      : head->reason;
+	reply.reason = scrub_is_in(exchange->scrubs, head->reason) ? BYTES("") : head->reason;
 	reply.framing = (uint8_t)head->framing;
 	reply.length = head->framing == FRAMING_LENGTH || exchange->is_head ? head->length : 0;
 	reply.field_count = copy_fields(exchange, head, reply.fields);
@@ -75,7 +74,7 @@ static void send_head(struct exchange *exchange, const struct http_head *head)
 /* INV-NO-REFLECTION: what cannot be read cannot be searched for the secret. */
 static bool is_encoded(const struct exchange *exchange, const struct http_head *head)
 {
-	for (size_t i = 0; exchange->upstream->pattern && i < head->field_count; i++)
+	for (size_t i = 0; exchange->scrubs && i < head->field_count; i++)
 		if (bytes_equal_nocase(head->fields[i].name, BYTES("content-encoding")) &&
 		    !bytes_equal_nocase(head->fields[i].value, BYTES("identity")))
 			return true;
@@ -89,7 +88,7 @@ static bool on_head(struct exchange *exchange, const struct http_head *head, uin
 		exchange_fail(exchange, REFUSAL_GARBAGE, "it switched protocols", now_ms);
 		return false;
 	}
-	if (exchange->upstream->pattern && head->status == 206) {
+	if (exchange->scrubs && head->status == 206) {
 		exchange_fail(exchange, REFUSAL_GARBAGE,
 			      "it is a part, and the whole was asked for", now_ms);
 		return false;
@@ -140,7 +139,7 @@ static void on_body(struct exchange *exchange, struct bytes data)
 	exchange->received_bytes += data.len;
 	if (exchange->finds_cost)
 		cost_push(&exchange->cost, data);
-	scrub_push(&exchange->scrub, exchange->upstream->pattern, data, emit, exchange);
+	scrub_push(&exchange->scrub, exchange->scrubs, data, emit, exchange);
 }
 
 static void on_reply_end(struct exchange *exchange, const struct http_head *trailer,
@@ -148,10 +147,15 @@ static void on_reply_end(struct exchange *exchange, const struct http_head *trai
 {
 	static struct link_end end;
 
-	scrub_finish(&exchange->scrub, exchange->upstream->pattern, emit, exchange);
+	scrub_finish(&exchange->scrub, exchange->scrubs, emit, exchange);
+	exchange->is_reply_over = true;
 	end.field_count = trailer ? copy_fields(exchange, trailer, end.fields) : 0;
 	link_write_end(&exchange->run->link.out, exchange->id, &end);
-	exchange_finish(exchange, now_ms);
+	/* Of a tunnel, the agent may have more to say. */
+	if (exchange->is_tunnel && (!exchange->is_request_over || exchange->request.len > 0))
+		exchange_set_interest(exchange);
+	else
+		exchange_finish(exchange, now_ms);
 }
 
 /* ---- reading ---- */
@@ -218,8 +222,22 @@ static void keep(struct origin *origin, struct bytes rest)
 	}
 }
 
+/* As much as the credit allows, as it is. */
+static void process_tunnel(struct exchange *exchange, struct bytes input)
+{
+	size_t len = input.len < exchange->credit ? input.len : exchange->credit;
+
+	if (len > 0)
+		on_body(exchange, bytes_take(&input, len));
+	keep(exchange->origin, input);
+}
+
 static void process(struct exchange *exchange, struct bytes input, uint64_t now_ms)
 {
+	if (exchange->is_tunnel) {
+		process_tunnel(exchange, input);
+		return;
+	}
 	while (exchange->state == EXCHANGE_RELAY && step(exchange, &input, now_ms))
 		;
 	if (exchange->state == EXCHANGE_RELAY)
@@ -231,7 +249,9 @@ static void on_input_end(struct exchange *exchange, int error, uint64_t now_ms)
 {
 	struct h1_reader *reader = &exchange->origin->reader;
 	/* A write that failed has taken the socket's error: what looks like an end is none. */
-	enum h1_event event = error || exchange->has_write_failed ? H1_BROKEN : h1_read_end(reader);
+	enum h1_event event = error || exchange->has_write_failed ? H1_BROKEN
+			      : exchange->is_tunnel               ? H1_END
+								  : h1_read_end(reader);
 
 	if (event == H1_END)
 		on_reply_end(exchange, NULL, now_ms);
@@ -262,7 +282,8 @@ static void read_origin(struct exchange *exchange, uint64_t now_ms)
 
 static bool may_read(const struct exchange *exchange)
 {
-	return exchange->origin->in.len == 0 && !exchange->run->is_stalled;
+	return exchange->origin->in.len == 0 && !exchange->run->is_stalled &&
+	       !exchange->is_reply_over;
 }
 
 void exchange_on_ready(struct exchange *exchange, unsigned int ready, uint64_t now_ms)
@@ -293,4 +314,16 @@ void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now
 		read_origin(exchange, now_ms);
 	if (exchange->state == EXCHANGE_RELAY)
 		exchange_set_interest(exchange);
+}
+
+void exchange_begin_tunnel(struct exchange *exchange, uint64_t now_ms)
+{
+	static struct link_reply reply;
+
+	reply.status = exchange->status = 200;
+	reply.reason = BYTES("Connected");
+	reply.framing = FRAMING_CLOSE;
+	exchange->is_reply_begun = true;
+	exchange->first_byte_ms = now_ms;
+	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
 }

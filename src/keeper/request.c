@@ -16,7 +16,7 @@
 #include "base/die.h"
 #include "http/h1_write.h"
 #include "http/path.h"
-#include "keeper/exchange.h"
+#include "keeper/egress.h"
 #include "keeper/route.h"
 #include "keeper/token.h"
 #include "keeper/verbose.h"
@@ -120,6 +120,7 @@ static enum refusal identify(struct exchange *exchange, const struct link_open *
 static void set_upstream(struct exchange *exchange, size_t llm)
 {
 	exchange->upstream = &exchange->run->keeper->upstreams[llm];
+	exchange->scrubs = exchange->run->keeper->vault.scrubs;
 }
 
 static bool is_litellm(const struct exchange *exchange)
@@ -360,32 +361,52 @@ static void say_continue(struct exchange *exchange)
 	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
 }
 
-/* Judges what can be judged by the head, and sets the course of the rest. */
+/* A method that the gate refuses too; but the gate may not be ours any more. */
+static bool is_refused_method(struct bytes method)
+{
+	return bytes_equal(method, BYTES("TRACE")) || bytes_equal(method, BYTES("CONNECT"));
+}
+
+/* Whether a body can be looked into, where that must be done. */
+static enum refusal judge_body(const struct exchange *exchange, const struct link_open *open)
+{
+	bool is_by_model = !exchange->upstream;
+
+	if (open->framing == FRAMING_NONE || (!is_by_model && !is_litellm(exchange)))
+		return REFUSAL_NONE;
+	if (find_field(open, "content-encoding"))
+		return REFUSAL_ENCODED;
+	return is_by_model || is_typed_json(open) ? REFUSAL_NONE : REFUSAL_NOT_TYPED;
+}
+
+/* What can be judged by the head. */
+static enum refusal judge_head(struct exchange *exchange, const struct link_open *open,
+			       struct bytes path, struct route *ret_route)
+{
+	struct bytes no_model = { open->framing != FRAMING_NONE ? NULL : "", 0 };
+	enum refusal refusal = identify(exchange, open);
+
+	if (refusal == REFUSAL_NONE && is_refused_method(open->method))
+		refusal = REFUSAL_METHOD;
+	if (refusal == REFUSAL_NONE)
+		refusal = route_find(exchange->run->keeper->config, path, no_model, ret_route);
+	if (refusal != REFUSAL_NONE)
+		return refusal;
+	if (!ret_route->needs_model)
+		set_upstream(exchange, ret_route->llm);
+	return judge_body(exchange, open);
+}
+
+/* Judges a request to an LLM, and sets the course of the rest. */
 static void judge(struct exchange *exchange, struct bytes payload, const struct link_open *open,
 		  uint64_t now_ms)
 {
-	static const struct framing no_body;
-	bool has_body = open->framing != FRAMING_NONE;
-	struct bytes query, path = http_path_split(open->path, &query);
-	struct bytes no_model = { has_body ? NULL : "", 0 };
 	struct framing framing = { (enum http_framing)open->framing, open->length };
+	struct bytes query, path = http_path_split(open->path, &query);
+	bool has_body = open->framing != FRAMING_NONE;
 	struct route route = { .llm = 0 };
-	enum refusal refusal = identify(exchange, open);
+	enum refusal refusal = judge_head(exchange, open, path, &route);
 
-	/* The gate refuses them too, but the gate may not be ours any more. */
-	if (refusal == REFUSAL_NONE && (bytes_equal(open->method, BYTES("TRACE")) ||
-					bytes_equal(open->method, BYTES("CONNECT"))))
-		refusal = REFUSAL_METHOD;
-	if (refusal == REFUSAL_NONE)
-		refusal = route_find(exchange->run->keeper->config, path, no_model, &route);
-	if (refusal == REFUSAL_NONE && !route.needs_model)
-		set_upstream(exchange, route.llm);
-	if (refusal == REFUSAL_NONE && has_body && find_field(open, "content-encoding") &&
-	    (route.needs_model || is_litellm(exchange)))
-		refusal = REFUSAL_ENCODED;
-	if (refusal == REFUSAL_NONE && has_body && !route.needs_model && is_litellm(exchange) &&
-	    !is_typed_json(open))
-		refusal = REFUSAL_NOT_TYPED;
 	if (refusal != REFUSAL_NONE) {
 		exchange_refuse(exchange, refusal, open->method, path, now_ms);
 		return;
@@ -398,8 +419,23 @@ static void judge(struct exchange *exchange, struct bytes payload, const struct 
 	}
 	if (has_body)
 		body_new(exchange); /* for its model */
-	write_head(exchange, open, route.path, has_body ? &framing : &no_body);
+	write_head(exchange, open, route.path, &framing);
 	exchange_allow(exchange, open->method, path);
+}
+
+/* A host: whose request it is, is known in the same way. */
+static void judge_host(struct exchange *exchange, const struct link_open *open, uint64_t now_ms)
+{
+	struct bytes query, path = http_path_split(open->path, &query);
+	enum refusal refusal = identify(exchange, open);
+
+	if (refusal != REFUSAL_NONE) {
+		exchange_refuse(exchange, refusal, open->method, path, now_ms);
+		return;
+	}
+	if (open->framing != FRAMING_NONE && find_field(open, "expect"))
+		say_continue(exchange);
+	egress_judge(exchange, open, now_ms);
 }
 
 int exchange_open(struct run *run, uint32_t id, struct bytes payload, uint64_t now_ms)
@@ -423,8 +459,27 @@ int exchange_open(struct run *run, uint32_t id, struct bytes payload, uint64_t n
 	exchange->body_left = open.length;
 	buf_init(&exchange->request, REQUEST_MAX);
 	verbose_open(exchange, &open);
-	judge(exchange, payload, &open, now_ms);
+	if (open.kind == LINK_KIND_LLM)
+		judge(exchange, payload, &open, now_ms);
+	else
+		judge_host(exchange, &open, now_ms);
 	return 0;
+}
+
+static void emit_body(void *owner, struct bytes data)
+{
+	add_body(owner, data);
+}
+
+/* A piece for a host, with secrets in place; one that must not be there ends the request. */
+static int pass_on_to_host(struct exchange *exchange, struct bytes data)
+{
+	if (!exchange->substitute) {
+		add_body(exchange, data);
+		return 0;
+	}
+	substitute_push(exchange->substitute, data, emit_body, exchange);
+	return exchange->substitute->found.refused ? -EPERM : 0;
 }
 
 /* A piece of a body whose head is written. */
@@ -434,6 +489,8 @@ static int pass_on(struct exchange *exchange, struct bytes data)
 	struct buf edited;
 	int r;
 
+	if (!body) /* of a host */
+		return pass_on_to_host(exchange, data);
 	if (!body->is_edited) {
 		/* Only read for its model: what is no JSON has none. */
 		if (json_edit_push(&body->edit, data, NULL) < 0)
@@ -469,6 +526,8 @@ static void on_held_data(struct exchange *exchange, struct bytes data, uint64_t 
 
 int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
 {
+	int r;
+
 	if (data.len > exchange->granted || exchange->is_request_over ||
 	    (exchange->has_length && data.len > exchange->body_left))
 		return -EPROTO;
@@ -480,8 +539,10 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 		on_held_data(exchange, data, now_ms);
 		return 0;
 	}
-	if (pass_on(exchange, data) < 0)
-		exchange_fail(exchange, REFUSAL_NOT_JSON, NULL, now_ms);
+	r = pass_on(exchange, data);
+	if (r < 0)
+		exchange_fail(exchange, r == -EPERM ? REFUSAL_MISPLACED : REFUSAL_NOT_JSON, NULL,
+			      now_ms);
 	else
 		exchange_mark_dirty(exchange);
 	return 0;
@@ -505,6 +566,13 @@ int exchange_on_end(struct exchange *exchange, uint64_t now_ms)
 	if (body) {
 		note_model(exchange);
 		body_free(exchange);
+	}
+	if (exchange->substitute) {
+		substitute_finish(exchange->substitute, emit_body, exchange);
+		if (exchange->substitute->found.refused) {
+			exchange_fail(exchange, REFUSAL_MISPLACED, NULL, now_ms);
+			return 0;
+		}
 	}
 	if (exchange->is_chunked)
 		buf_add_text(&exchange->request, H1_LAST_CHUNK);

@@ -118,6 +118,20 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 
 /* ---- opening and closing ---- */
 
+/* Which connections the gate is to leave alone. */
+static void tell_tunnels(struct run *run)
+{
+	const struct keeper_config *config = run->keeper->config;
+	struct bytes tunnels[LINK_TUNNELS_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < config->rule_count && count < LINK_TUNNELS_MAX; i++)
+		if (config->rules[i].is_allow && strncmp(config->rules[i].text, "tcp://", 6) == 0)
+			tunnels[count++] = bytes_of(config->rules[i].text + 6);
+	if (count > 0)
+		link_write_tunnels(&run->link.out, tunnels, count);
+}
+
 int run_open(struct keeper *keeper, int link_fd, struct run **ret_run)
 {
 	const struct keeper_config *config = keeper->config;
@@ -140,6 +154,7 @@ int run_open(struct keeper *keeper, int link_fd, struct run **ret_run)
 	run->link.waits_when_behind = true;
 	if (run->run_id[0])
 		link_write_hello(&run->link.out, bytes_of(run->run_id), run->attempt);
+	tell_tunnels(run);
 	run_flush(run, clock_now_ms());
 	*ret_run = run;
 	return 0;

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/die.h"
 #include "keeper/origin.h"
 
 /* The operator may have mapped the host to an address. */
@@ -20,7 +22,18 @@ static void find_address(const struct keeper_config *config, struct upstream *up
 			continue;
 		upstream->dial_host = mapping->address;
 		upstream->dial_port = mapping->address_port;
+		upstream->is_mapped = true;
 	}
+}
+
+static void set_place(struct upstream *upstream, const struct keeper_config *config,
+		      const char *host, uint16_t port)
+{
+	upstream->port = port;
+	snprintf(upstream->host, sizeof(upstream->host), "%s", host);
+	snprintf(upstream->label, sizeof(upstream->label), strchr(host, ':') ? "[%s]:%u" : "%s:%u",
+		 host, port);
+	find_address(config, upstream);
 }
 
 /* A key goes into one line of a head: nothing in it may end that line. */
@@ -41,19 +54,12 @@ int upstream_open(struct upstream *upstream, const struct keeper_config *config,
 {
 	int r = 0;
 
-	*upstream = (struct upstream){ .llm = llm,
-				       .is_tls = llm->url.is_tls,
-				       .port = llm->url.port };
-	snprintf(upstream->host, sizeof(upstream->host), "%s", llm->url.host);
-	snprintf(upstream->label, sizeof(upstream->label),
-		 strchr(upstream->host, ':') ? "[%s]:%u" : "%s:%u", upstream->host, upstream->port);
-	find_address(config, upstream);
+	*upstream = (struct upstream){ .llm = llm, .is_tls = llm->url.is_tls };
+	set_place(upstream, config, llm->url.host, llm->url.port);
 	if (llm->key) {
 		r = secret_open(llm->key, &upstream->key, err);
 		if (r == 0)
 			r = check_key(upstream->key, llm->key, err);
-		if (r == 0)
-			upstream->pattern = scrub_pattern_new(upstream->key);
 	}
 	return r;
 }
@@ -62,6 +68,63 @@ void upstream_close(struct upstream *upstream)
 {
 	while (upstream->idle)
 		origin_close(upstream->idle);
-	scrub_pattern_free(upstream->pattern);
 	secret_free(upstream->key);
+}
+
+/* ---- hosts of the policy ---- */
+
+/* The one that was not used for the longest time makes room. */
+static bool forget_one(struct upstream **hosts)
+{
+	struct upstream **oldest = NULL, *upstream;
+
+	for (struct upstream **at = hosts; *at; at = &(*at)->next)
+		if ((*at)->use_count == 0)
+			oldest = at;
+	if (!oldest)
+		return false;
+	upstream = *oldest;
+	*oldest = upstream->next;
+	upstream_close(upstream);
+	free(upstream);
+	return true;
+}
+
+struct upstream *upstream_find(struct upstream **hosts, const struct keeper_config *config,
+			       const struct authority *authority, bool is_tls)
+{
+	struct upstream *upstream;
+	size_t count = 0;
+
+	for (struct upstream **at = hosts; *at; at = &(*at)->next, count++) {
+		upstream = *at;
+		if (upstream->is_tls != is_tls || upstream->port != authority->port ||
+		    strcmp(upstream->host, authority->host) != 0)
+			continue;
+		*at = upstream->next;
+		upstream->next = *hosts;
+		*hosts = upstream;
+		return upstream;
+	}
+	if (count >= UPSTREAM_HOSTS_MAX && !forget_one(hosts))
+		return NULL;
+	upstream = calloc(1, sizeof(*upstream));
+	if (!upstream)
+		die_no_memory();
+	upstream->is_tls = is_tls;
+	set_place(upstream, config, authority->host, authority->port);
+	upstream->next = *hosts;
+	*hosts = upstream;
+	return upstream;
+}
+
+void upstream_close_hosts(struct upstream **hosts)
+{
+	while (*hosts) {
+		struct upstream *upstream = *hosts;
+
+		*hosts = upstream->next;
+		upstream_close(upstream);
+		free(upstream);
+	}
 }

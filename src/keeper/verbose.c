@@ -38,7 +38,9 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 		     uint64_t now_ms)
 {
 	uint64_t time_ms = now_ms - exchange->start_ms;
-	const char *host = exchange->upstream ? exchange->upstream->label : "";
+	const char *host = exchange->place      ? exchange->place
+			   : exchange->upstream ? exchange->upstream->label
+						: "";
 	char *path = exchange->label ? strchr(exchange->label, ' ') : NULL;
 	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
 	char line[1024], model[JSON_EDIT_MODEL_MAX + 2] = "";

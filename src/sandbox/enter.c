@@ -29,9 +29,11 @@
 #include "sys/landlock.h"
 #include "sys/mount.h"
 #include "sys/netns.h"
+#include "sys/nft.h"
 #include "sys/pass.h"
 #include "sys/pty.h"
 #include "sys/rlimit.h"
+#include "sys/route.h"
 #include "sys/seccomp.h"
 #include "syscalls_filter.h"
 
@@ -156,25 +158,70 @@ static int mount_root(struct entry *entry, struct err *err)
 	return root_enter(entry->plan, err);
 }
 
-/* Where the agent finds its LLM: sockets of this namespace, which belong to the gate. */
-static int open_listeners(const struct plan *plan, struct err *err)
+/* Ports of the sandbox that are the gate's; above those that the kernel gives out. */
+#define CAPTURE_PORT 61001
+#define DNS_PORT     61053
+#define PROXY_PORT   3128
+
+/* Sockets of this namespace, which belong to the gate; the tag says what for. */
+static const struct {
+	char tag;
+	int (*open)(int family, uint16_t port);
+	uint16_t port; /* 0: the LLM's */
+} gate_sockets[] = {
+	{ 'L', netns_listen, 0 },          { 'T', netns_listen, CAPTURE_PORT },
+	{ 'P', netns_listen, PROXY_PORT }, { 'D', netns_bind_udp, DNS_PORT },
+	{ 'd', netns_listen, DNS_PORT },
+};
+
+static int open_gate_socket(const struct plan *plan, size_t index, int family, struct err *err)
 {
-	static const int families[] = { AF_INET, AF_INET6 };
+	uint16_t port = gate_sockets[index].port ? gate_sockets[index].port : plan->llm_port;
+	_cleanup_close_ int fd = gate_sockets[index].open(family, port);
+	int r;
 
-	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
-		_cleanup_close_ int fd = netns_listen(families[i], plan->llm_port);
-		int r;
+	if (family == AF_INET6 && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL))
+		return 0; /* a kernel without IPv6 */
+	if (fd < 0)
+		return err_set(err, -fd, "listen on port %u of the sandbox", port);
+	r = pass_send(plan->gate_fd, &gate_sockets[index].tag, 1, fd);
+	return r < 0 ? err_set(err, -r, "hand a socket over to the gate") : 0;
+}
 
-		if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
-			continue; /* a kernel without IPv6 */
-		if (fd < 0)
-			return err_set(err, -fd, "listen on port %u of the sandbox",
-				       plan->llm_port);
-		r = pass_send(plan->gate_fd, "L", 1, fd);
-		if (r < 0)
-			return err_set(err, -r, "hand a listener over to the gate");
+static int open_gate_sockets(const struct plan *plan, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(gate_sockets); i++) {
+		bool is_llm = gate_sockets[i].tag == 'L';
+
+		if (is_llm ? plan->llm_port == 0 : !plan->captures)
+			continue;
+		r = open_gate_socket(plan, i, AF_INET, err);
+		if (r == 0)
+			r = open_gate_socket(plan, i, AF_INET6, err);
 	}
-	return 0;
+	return r;
+}
+
+/* Every address is local, and every connection to one goes to the gate. */
+static int capture(struct err *err)
+{
+	static const struct nft_ports ports = { CAPTURE_PORT, DNS_PORT };
+	bool has_v6;
+	int r = netns_add_addresses();
+
+	if (r < 0)
+		return err_set(err, -r, "give the loopback interface its addresses");
+	r = route_all_local(&has_v6);
+	if (r < 0)
+		return err_set(err, -r, "make every address a local one");
+	r = nft_redirect(&ports);
+	if (r < 0) {
+		err_set(err, -r, "redirect connections to the gate");
+		err_hint(err, "'warder doctor' tells whether the kernel has nftables");
+	}
+	return r;
 }
 
 /*
@@ -187,11 +234,11 @@ static int set_up_network(struct entry *entry, struct err *err)
 
 	if (r < 0)
 		return err_set(err, -r, "bring up the loopback interface");
-	if (entry->plan->gate_fd >= 0 && entry->plan->llm_port) {
-		r = open_listeners(entry->plan, err);
-		if (r < 0)
-			return r;
-	}
+	r = entry->plan->captures ? capture(err) : 0;
+	if (r == 0 && entry->plan->gate_fd >= 0)
+		r = open_gate_sockets(entry->plan, err);
+	if (r < 0)
+		return r;
 	if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)
 		return err_set(err, errno, "set the host name");
 	return 0;

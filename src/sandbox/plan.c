@@ -436,6 +436,7 @@ static int plan_fill(struct plan *plan, const struct warder_spec *spec, struct e
 	plan->ready_fd = spec->ready_fd;
 	plan->signal_fd = spec->signal_fd;
 	plan->llm_port = spec->llm_port;
+	plan->captures = spec->captures;
 	r = plan_argv(plan, spec->argv, err);
 	if (r == 0)
 		r = plan_run_id(plan, spec->run_id, err);

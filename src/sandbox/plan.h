@@ -64,6 +64,7 @@ struct plan {
 	int gate_fd, ready_fd; /* of the gateway, borrowed; -1: there is none */
 	int signal_fd;         /* of the caller, or -1 */
 	uint16_t llm_port;
+	bool captures;
 	const char *home;
 };
 

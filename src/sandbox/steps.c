@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps that every run has: the system's files, /etc, /dev and /proc. */
 #include "sandbox/steps.h"
+#include "sys/netns.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -110,7 +111,7 @@ static void add_etc(struct plan *plan)
 	add_file(plan, "etc/hosts", "127.0.0.1 localhost warder\n::1 localhost\n");
 	add_file(plan, "etc/hostname", "warder\n");
 	add_file(plan, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");
-	add_file(plan, "etc/resolv.conf", "");
+	add_file(plan, "etc/resolv.conf", plan->captures ? "nameserver " NETNS_RESOLVER "\n" : "");
 }
 
 static void add_dev(struct plan *plan)

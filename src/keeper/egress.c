@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Hosts of the policy. */
+#include "keeper/egress.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "http/h1_write.h"
+#include "http/path.h"
+
+/* ---- rules ---- */
+
+int egress_open(struct keeper *keeper, struct err *err)
+{
+	const struct keeper_config *config = keeper->config;
+	struct vault_keys keys = { .count = 0 };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < config->rule_count; i++)
+		r = policy_add(&keeper->policy, config->rules[i].text, config->rules[i].is_allow,
+			       err);
+	for (size_t i = 0; i < config->llm_count; i++)
+		if (keeper->upstreams[i].key)
+			keys.keys[keys.count++] = keeper->upstreams[i].key;
+	return r < 0 ? r : vault_open(&keeper->vault, config, &keys, &keeper->policy, err);
+}
+
+void egress_close(struct keeper *keeper)
+{
+	upstream_close_hosts(&keeper->hosts);
+	policy_fini(&keeper->policy);
+	vault_close(&keeper->vault);
+}
+
+/* ---- refusals ---- */
+
+static enum refusal refusal_of(const char *code)
+{
+	static const struct {
+		const char *code;
+		enum refusal refusal;
+	} codes[] = {
+		{ "host_not_allowed", REFUSAL_HOST_NOT_ALLOWED },
+		{ "port_not_allowed", REFUSAL_PORT_NOT_ALLOWED },
+		{ "method_not_allowed", REFUSAL_RULE_METHOD },
+		{ "path_not_allowed", REFUSAL_PATH_NOT_ALLOWED },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+		if (strcmp(codes[i].code, code) == 0)
+			return codes[i].refusal;
+	return REFUSAL_DENIED;
+}
+
+/* For the end of the run, where somebody may wonder what was missing. */
+static void note_refused(struct keeper *keeper, const char *name)
+{
+	struct refused_host *host = keeper->refused_hosts;
+	size_t i = 0;
+
+	while (i < keeper->refused_host_count && strcmp(host[i].name, name) != 0)
+		i++;
+	if (i == KEEPER_REFUSED_HOSTS_MAX)
+		return;
+	if (i == keeper->refused_host_count) {
+		snprintf(host[i].name, sizeof(host[i].name), "%s", name);
+		keeper->refused_host_count++;
+	}
+	host[i].count++;
+}
+
+/* What the operator would have to say. */
+static void set_hint(struct exchange *exchange, const struct authority *authority, bool is_tls)
+{
+	static char hint[HOST_MAX + 64]; /* until the refusal is written, which is next */
+	bool is_v6 = strchr(authority->host, ':') != NULL;
+	char name[HOST_MAX + 8];
+
+	if (authority->port == (is_tls ? 443 : 80))
+		snprintf(name, sizeof(name), is_v6 ? "[%s]" : "%s", authority->host);
+	else
+		snprintf(name, sizeof(name), is_v6 ? "[%s]:%u" : "%s:%u", authority->host,
+			 authority->port);
+	snprintf(hint, sizeof(hint), "allow it with --allow-net %s%s",
+		 exchange->is_tunnel ? "tcp://" : "", name);
+	exchange->hint = hint;
+	note_refused(exchange->run->keeper, hint + strlen("allow it with --allow-net "));
+}
+
+/* ---- requests ---- */
+
+/* Fields that concern one connection, or that we write ourselves. */
+static bool is_removed(struct bytes name)
+{
+	static const struct bytes names[] = {
+		BYTES("host"),
+		BYTES("content-length"),
+		BYTES("transfer-encoding"),
+		BYTES("connection"),
+		BYTES("expect"),
+		BYTES("te"),
+		BYTES("trailer"),
+		BYTES("keep-alive"),
+		BYTES("proxy-connection"),
+		BYTES("proxy-authorization"),
+		BYTES("proxy-authenticate"),
+		BYTES("upgrade"),
+		BYTES("http2-settings"),
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (bytes_equal_nocase(name, names[i]))
+			return true;
+	return false;
+}
+
+/* Host as a browser would write it: without the scheme's own port. */
+static void write_host(struct buf *out, const struct upstream *upstream)
+{
+	char text[UPSTREAM_HOST_MAX + 10];
+	bool has_usual_port = upstream->port == (upstream->is_tls ? 443 : 80);
+
+	if (has_usual_port)
+		snprintf(text, sizeof(text), strchr(upstream->host, ':') ? "[%s]" : "%s",
+			 upstream->host);
+	h1_write_field(out, BYTES("host"), bytes_of(has_usual_port ? text : upstream->label));
+}
+
+/* ---- secrets ---- */
+
+/* Whether a bound secret sets this field itself. */
+static bool is_injected(const struct vault *vault, uint64_t bound, struct bytes name)
+{
+	for (size_t i = 0; i < vault->count; i++)
+		if ((bound >> i & 1) && vault->entries[i].config->inject_header &&
+		    bytes_equal_nocase(name, bytes_of(vault->entries[i].config->inject_header)))
+			return true;
+	return false;
+}
+
+static void write_injected(struct buf *out, const struct vault_entry *entry)
+{
+	const char *format = entry->config->inject_format, *mark = strstr(format, "{value}");
+	struct bytes value = secret_get(entry->value);
+
+	buf_add_text(out, entry->config->inject_header);
+	buf_add_text(out, ": ");
+	buf_add(out, format, (size_t)(mark - format));
+	buf_add(out, value.data, value.len);
+	buf_add_text(out, mark + strlen("{value}"));
+	buf_add_text(out, "\r\n");
+}
+
+/* One field with secrets in place; -EPERM when a placeholder must not be there. */
+static int write_field(struct exchange *exchange, const struct http_field *field, uint64_t bound)
+{
+	const struct vault *vault = &exchange->run->keeper->vault;
+	struct buf *out = &exchange->request;
+	struct substitute_found found = { 0 };
+	int r;
+
+	buf_add(out, field->name.data, field->name.len);
+	buf_add_text(out, ": ");
+	r = substitute_header(vault->substitutes, bound, field->name, field->value, out, &found);
+	buf_add_text(out, "\r\n");
+	return r;
+}
+
+/* ---- the head ---- */
+
+/* Fields by which some servers take a request for another one than was judged. */
+static bool is_override(const struct exchange *exchange, struct bytes name)
+{
+	static const struct bytes names[] = {
+		BYTES("x-original-url"),         BYTES("x-rewrite-url"),
+		BYTES("x-http-method-override"), BYTES("x-http-method"),
+		BYTES("x-method-override"),
+	};
+	/* Where a rule looks at neither path nor method, nothing is got round. */
+	bool is_judged = exchange->run->keeper->policy.has_paths ||
+			 (exchange->rule && strpbrk(exchange->rule, " /"));
+
+	for (size_t i = 0; is_judged && i < ARRAY_LEN(names); i++)
+		if (bytes_equal_nocase(name, names[i]))
+			return true;
+	return false;
+}
+
+static bool is_passed_on(const struct exchange *exchange, uint64_t bound, struct bytes name)
+{
+	const struct vault *vault = &exchange->run->keeper->vault;
+
+	/* INV-NO-REFLECTION: what comes back is searched for secrets, and so must be readable. */
+	if (vault->scrubs && (bytes_equal_nocase(name, BYTES("accept-encoding")) ||
+			      bytes_equal_nocase(name, BYTES("range")) ||
+			      bytes_equal_nocase(name, BYTES("if-range"))))
+		return false;
+	return !is_removed(name) && !is_injected(vault, bound, name) &&
+	       !is_override(exchange, name);
+}
+
+/* How the body goes out: its length may change where secrets take the place of placeholders. */
+static struct framing choose_framing(struct exchange *exchange, const struct link_open *open,
+				     enum syntax syntax)
+{
+	const struct vault *vault = &exchange->run->keeper->vault;
+
+	if (open->framing == FRAMING_LENGTH && vault->count > 0 &&
+	    !substitute_keeps_length(vault->substitutes, syntax))
+		return (struct framing){ FRAMING_CHUNKED, 0 };
+	return (struct framing){ (enum http_framing)open->framing, open->length };
+}
+
+static bool may_have_no_body(struct bytes method)
+{
+	return bytes_equal(method, BYTES("GET")) || bytes_equal(method, BYTES("HEAD")) ||
+	       bytes_equal(method, BYTES("OPTIONS"));
+}
+
+static int write_fields(struct exchange *exchange, const struct link_open *open, uint64_t bound)
+{
+	const struct vault *vault = &exchange->run->keeper->vault;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < open->field_count; i++)
+		if (is_passed_on(exchange, bound, open->fields[i].name))
+			r = write_field(exchange, &open->fields[i], bound);
+	for (size_t i = 0; r == 0 && i < vault->count; i++)
+		if ((bound >> i & 1) && vault->entries[i].config->inject_header)
+			write_injected(&exchange->request, &vault->entries[i]);
+	if (vault->scrubs)
+		h1_write_field(&exchange->request, BYTES("accept-encoding"), BYTES("identity"));
+	return r;
+}
+
+static int write_head(struct exchange *exchange, const struct link_open *open, uint64_t bound)
+{
+	const struct vault *vault = &exchange->run->keeper->vault;
+	struct buf *out = &exchange->request;
+	struct substitute_found found = { 0 };
+	struct framing framing = choose_framing(exchange, open, exchange->syntax);
+	int r;
+
+	exchange->is_chunked = framing.kind == FRAMING_CHUNKED;
+	buf_add(out, open->method.data, open->method.len);
+	buf_add_text(out, " ");
+	r = substitute_target(vault->substitutes, bound, open->path, out, &found);
+	buf_add_text(out, " HTTP/1.1\r\n");
+	write_host(out, exchange->upstream);
+	if (r == 0)
+		r = write_fields(exchange, open, bound);
+	if (framing.kind == FRAMING_NONE && !may_have_no_body(open->method))
+		h1_write_framing(out, FRAMING_LENGTH, 0);
+	else
+		h1_write_framing(out, framing.kind, framing.length);
+	return r;
+}
+
+/* What a body is looked through for: bound secrets where they may stand, others to refuse them. */
+static enum refusal prepare_body(struct exchange *exchange, const struct link_open *open,
+				 uint64_t bound)
+{
+	const struct vault *vault = &exchange->run->keeper->vault;
+	struct bytes type = { "", 0 };
+
+	if (open->framing == FRAMING_NONE || vault->count == 0)
+		return REFUSAL_NONE;
+	for (size_t i = 0; i < open->field_count; i++) {
+		if (bytes_equal_nocase(open->fields[i].name, BYTES("content-encoding")) &&
+		    !bytes_equal_nocase(open->fields[i].value, BYTES("identity")))
+			return REFUSAL_ENCODED;
+		if (bytes_equal_nocase(open->fields[i].name, BYTES("content-type")))
+			type = open->fields[i].value;
+	}
+	exchange->syntax = substitute_syntax_of(type);
+	exchange->substitute = malloc(sizeof(*exchange->substitute));
+	if (!exchange->substitute)
+		die_no_memory();
+	substitute_init(exchange->substitute, vault->substitutes, bound, KEEPER_BODY,
+			exchange->syntax);
+	return REFUSAL_NONE;
+}
+
+/* A secret goes only over verified TLS: which scheme it is, is the agent's choice. */
+static uint64_t find_bound(const struct exchange *exchange, const struct authority *authority)
+{
+	if (!exchange->upstream->is_tls)
+		return 0;
+	return vault_bound(&exchange->run->keeper->vault, authority);
+}
+
+static enum refusal write_request(struct exchange *exchange, const struct link_open *open,
+				  const struct authority *authority)
+{
+	uint64_t bound = find_bound(exchange, authority);
+	enum refusal refusal = prepare_body(exchange, open, bound);
+
+	if (refusal != REFUSAL_NONE)
+		return refusal;
+	exchange->scrubs = exchange->run->keeper->vault.scrubs;
+	switch (write_head(exchange, open, bound)) {
+	case 0:
+		return REFUSAL_NONE;
+	case -EPERM:
+		return REFUSAL_MISPLACED;
+	default:
+		return REFUSAL_TOO_LARGE;
+	}
+}
+
+static enum refusal judge(struct exchange *exchange, const struct link_open *open,
+			  const struct authority *authority)
+{
+	struct keeper *keeper = exchange->run->keeper;
+	struct verdict_info info;
+
+	if (open->kind == LINK_KIND_TUNNEL) {
+		exchange->is_tunnel = true;
+		return policy_is_tunnel(&keeper->policy, authority) ? REFUSAL_NONE
+								    : REFUSAL_HOST_NOT_ALLOWED;
+	}
+	if (bytes_equal(open->method, BYTES("TRACE")) ||
+	    bytes_equal(open->method, BYTES("CONNECT")))
+		return REFUSAL_METHOD;
+	policy_judge(&keeper->policy, authority, open->is_tls, open->method, open->path, &info);
+	exchange->rule = info.rule;
+	return info.verdict == VERDICT_ALLOW ? REFUSAL_NONE : refusal_of(info.refusal_code);
+}
+
+void egress_judge(struct exchange *exchange, const struct link_open *open, uint64_t now_ms)
+{
+	struct keeper *keeper = exchange->run->keeper;
+	struct bytes query, path = http_path_split(open->path, &query);
+	struct authority authority;
+	enum refusal refusal = REFUSAL_BAD_HOST;
+
+	if (authority_parse(open->host, 0, &authority) == 0 && authority.port != 0) {
+		if (asprintf(&exchange->place, strchr(authority.host, ':') ? "[%s]:%u" : "%s:%u",
+			     authority.host, authority.port) < 0)
+			die_no_memory();
+		refusal = judge(exchange, open, &authority);
+		if (refusal != REFUSAL_NONE)
+			set_hint(exchange, &authority, open->is_tls);
+	}
+	if (refusal == REFUSAL_NONE) {
+		exchange->upstream = upstream_find(&keeper->hosts, keeper->config, &authority,
+						   open->is_tls);
+		refusal = exchange->upstream ? REFUSAL_NONE : REFUSAL_TOO_MANY_HOSTS;
+		if (exchange->upstream)
+			exchange->upstream->use_count++;
+	}
+	if (refusal == REFUSAL_NONE && !exchange->is_tunnel)
+		refusal = write_request(exchange, open, &authority);
+	if (refusal != REFUSAL_NONE) {
+		exchange_refuse(exchange, refusal, open->method, path, now_ms);
+		return;
+	}
+	exchange_allow(exchange, open->method, path);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests to hosts: judged by the policy, written anew, and carried as they are otherwise. */
+#ifndef KEEPER_EGRESS_H
+#define KEEPER_EGRESS_H
+
+#include "keeper/exchange.h"
+
+/* Reads the rules of the configuration. */
+int egress_open(struct keeper *keeper, struct err *err) must_check;
+void egress_close(struct keeper *keeper);
+
+/* Judges a request to a host, or a connection that nobody looks into. */
+void egress_judge(struct exchange *exchange, const struct link_open *open, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening secrets. */
+#include "keeper/vault.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "keeper/placeholder.h"
+
+static int open_value(struct vault_entry *entry, struct err *err)
+{
+	struct bytes value;
+	int r = secret_open(entry->config->source, &entry->value, err);
+
+	if (r < 0)
+		return r;
+	value = secret_get(entry->value);
+	for (size_t i = 0; i < value.len; i++)
+		if (value.data[i] < 0x20 || value.data[i] >= 0x7f)
+			return err_say(err, EINVAL, "secret %s has a byte that no header can hold",
+				       entry->config->name);
+	entry->placeholder = malloc(value.len + 1);
+	if (!entry->placeholder)
+		die_no_memory();
+	r = placeholder_make(value, entry->placeholder);
+	if (r == -EINVAL)
+		return err_say(
+			err, EINVAL,
+			"secret %s is shorter than %d bytes: a placeholder for it could turn "
+			"up by chance",
+			entry->config->name, PLACEHOLDER_MIN);
+	return r < 0 ? err_set(err, -r, "make a placeholder") : 0;
+}
+
+/* A secret's hosts are allowed hosts. */
+static int open_hosts(struct vault_entry *entry, struct policy *policy, struct err *err)
+{
+	const struct keeper_secret *config = entry->config;
+	struct err why_not;
+	const char *why;
+
+	for (size_t i = 0; i < config->host_count; i++) {
+		if (authority_parse_pattern(bytes_of(config->hosts[i]), 0, &entry->hosts[i], &why) <
+		    0)
+			return err_say(err, EINVAL, "secret %s: host '%.100s' %s", config->name,
+				       config->hosts[i], why);
+		/* Where the operator has rules for the host, they stand. */
+		if (!policy_knows_host(policy, entry->hosts[i].host) &&
+		    policy_add(policy, config->hosts[i], true, &why_not) < 0)
+			return err_say(err, EINVAL, "secret %s: %.300s", config->name,
+				       why_not.text);
+	}
+	return 0;
+}
+
+/* What comes back is searched for every secret, the LLM's keys too, whoever sends it. */
+static int make_sets(struct vault *vault, const struct vault_keys *keys, struct err *err)
+{
+	struct substitute_secret out[KEEPER_SECRETS_MAX];
+	struct scrub_secret back[KEEPER_SECRETS_MAX + KEEPER_LLMS_MAX];
+	int r;
+
+	for (size_t i = 0; i < vault->count; i++) {
+		const struct vault_entry *entry = &vault->entries[i];
+		struct bytes value = secret_get(entry->value);
+		struct bytes placeholder = bytes_of(entry->placeholder);
+
+		out[i] = (struct substitute_secret){ placeholder, value, entry->config->places };
+		back[i] = (struct scrub_secret){ value, placeholder };
+	}
+	for (size_t i = 0; i < keys->count; i++)
+		back[vault->count + i] = (struct scrub_secret){ .value = secret_get(
+									keys->keys[i]) };
+	r = substitute_set_new(out, vault->count, &vault->substitutes);
+	if (r == 0)
+		r = scrub_set_new(back, vault->count + keys->count, &vault->scrubs);
+	return r < 0 ? err_set(err, -r, "prepare the secrets") : 0;
+}
+
+int vault_open(struct vault *vault, const struct keeper_config *config,
+	       const struct vault_keys *keys, struct policy *policy, struct err *err)
+{
+	int r = 0;
+
+	vault->entries = calloc(config->secret_count + 1, sizeof(*vault->entries));
+	if (!vault->entries)
+		die_no_memory();
+	for (; r == 0 && vault->count < config->secret_count; vault->count++) {
+		struct vault_entry *entry = &vault->entries[vault->count];
+
+		entry->config = &config->secrets[vault->count];
+		r = open_value(entry, err);
+		if (r == 0)
+			r = open_hosts(entry, policy, err);
+	}
+	return r < 0 ? r : make_sets(vault, keys, err);
+}
+
+void vault_close(struct vault *vault)
+{
+	for (size_t i = 0; i < vault->count; i++) {
+		secret_free(vault->entries[i].value);
+		free(vault->entries[i].placeholder);
+	}
+	free(vault->entries);
+	substitute_set_free(vault->substitutes);
+	scrub_set_free(vault->scrubs);
+	*vault = (struct vault){ .count = 0 };
+}
+
+static bool is_bound(const struct vault_entry *entry, const struct authority *authority)
+{
+	for (size_t i = 0; i < entry->config->host_count; i++)
+		if (host_matches(entry->hosts[i].host, authority->host) &&
+		    (entry->hosts[i].port == 0 || entry->hosts[i].port == authority->port))
+			return true;
+	return false;
+}
+
+uint64_t vault_bound(const struct vault *vault, const struct authority *authority)
+{
+	uint64_t bound = 0;
+
+	for (size_t i = 0; i < vault->count; i++)
+		if (is_bound(&vault->entries[i], authority))
+			bound |= UINT64_C(1) << i;
+	return bound;
+}
