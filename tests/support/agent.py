@@ -170,6 +170,10 @@ class PuppetWire(Wire):
     def receive(self, size, timeout):
         return base64.b64decode(self._run.tell("recv", self._number, size, timeout))
 
+    def tls(self, name, version=None, alpn=(), ca="/etc/warder/ca.pem"):
+        """Speaks TLS from here on; the version, the protocol, and whom the certificate names."""
+        return self._run.tell("tls", self._number, name, ca, version, alpn)
+
     def shutdown(self):
         self._run.tell("shutdown", self._number)
 
@@ -182,7 +186,8 @@ def as_root(*words):
     subprocess.run([*([] if harness.IS_ROOT else ["sudo", "-n"]), *map(str, words)], check=True)
 
 
-ERRORS = {"ConnectionResetError": ConnectionResetError, "TimeoutError": TimeoutError,
+ERRORS = {"ConnectionResetError": ConnectionResetError, "SSLEOFError": ConnectionResetError,
+          "SSLError": ConnectionError, "TimeoutError": TimeoutError,
           "ConnectionRefusedError": ConnectionRefusedError, "BrokenPipeError": BrokenPipeError,
           "FileNotFoundError": FileNotFoundError, "PermissionError": PermissionError}
 
@@ -210,8 +215,8 @@ class Run:
             raise ERRORS.get(how, AssertionError)(f"{how}: {result}")
         return result
 
-    def connect(self, host="127.0.0.1"):
-        return PuppetWire(self, self.tell("open", host, self.port))
+    def connect(self, host="127.0.0.1", port=None):
+        return PuppetWire(self, self.tell("open", host, port or self.port))
 
     def python(self, text):
         """Runs code as the agent; its `result`."""

@@ -174,7 +174,7 @@ def answer_all(connection):
 class Origin:
     """An upstream on loopback."""
 
-    def __init__(self, script=answer_all, context=None, name="127.0.0.1"):
+    def __init__(self, script=answer_all, context=None, name="127.0.0.1", address="127.0.0.1"):
         self.script = script
         self.context = context  # of TLS, or None
         self.requests = []  # in the order in which their heads were read
@@ -182,7 +182,8 @@ class Origin:
         self._seen = queue.Queue()
         self._faults = []
         self._threads = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._listener = socket.create_server((address, 0), family=family, backlog=128)
         self.port = self._listener.getsockname()[1]
         self.url = f"{'https' if context else 'http'}://{name}:{self.port}"
         self.label = f"{name}:{self.port}"
@@ -262,6 +263,7 @@ class Certificates:
     """An authority and what it has signed, made with the openssl tool."""
 
     NAME = "llm.test"
+    HOSTS = ("api.test", "*.api.test", "other.test", "evil.test")
 
     def __init__(self, top):
         self.top = top
@@ -272,6 +274,7 @@ class Certificates:
         self._leaf("wrong", "other.test")
         self._leaf("expired", self.NAME, dates=("20200101000000Z", "20200201000000Z"))
         self._leaf("foreign", self.NAME, by="unknown")
+        self._leaf("hosts", *self.HOSTS)
         top.chmod(0o755)
         self.ca.chmod(0o644)
 
@@ -284,14 +287,15 @@ class Certificates:
                       "-subj", f"/CN=authority {name}")
         return self.top / f"{name}.pem"
 
-    def _leaf(self, name, host, by="ca", dates=None):
+    def _leaf(self, name, *hosts, by="ca", dates=None):
+        names = ",".join(f"DNS:{host}" for host in hosts)
         start, end = dates or ("20240101000000Z", "20491231000000Z")
         (self.top / f"{name}.cnf").write_text(
             "[ca]\ndefault_ca = d\n[d]\ndatabase = index.txt\nnew_certs_dir = .\nrand_serial = yes\n"
             "default_md = sha256\npolicy = p\nunique_subject = no\nx509_extensions = x\n"
-            f"[p]\ncommonName = supplied\n[x]\nsubjectAltName = DNS:{host}\n")
+            f"[p]\ncommonName = supplied\n[x]\nsubjectAltName = {names}\n")
         self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                      "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={host}")
+                      "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={hosts[0]}")
         self._openssl("ca", "-batch", "-notext", "-config", f"{name}.cnf", "-in", f"{name}.csr",
                       "-out", f"{name}.pem", "-cert", f"{by}.pem", "-keyfile", f"{by}.key",
                       "-startdate", start, "-enddate", end)

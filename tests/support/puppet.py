@@ -7,6 +7,7 @@ agent has seen is known before the origin sends more.
 import base64
 import json
 import socket
+import ssl
 import sys
 
 sockets = {}
@@ -25,6 +26,23 @@ def do_unix(path):
     sock.connect(path)
     sockets[sock.fileno()] = sock
     return sock.fileno()
+
+
+def do_tls(number, name, ca, version, alpn):
+    """The client's side of TLS over a connection; `name` is the one it asks for, or null."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    if ca:
+        context.load_verify_locations(ca)
+    else:
+        context.verify_mode = ssl.CERT_NONE
+    if version:
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+    if alpn:
+        context.set_alpn_protocols(alpn)
+    sockets[number] = context.wrap_socket(sockets[number], server_hostname=name)
+    names = dict(sockets[number].getpeercert() if ca else {}).get("subjectAltName", ())
+    return [sockets[number].version(), sockets[number].selected_alpn_protocol(), names]
 
 
 def do_send(number, data):
