@@ -266,6 +266,7 @@ static void open_call(struct session *session, const struct http_head *head, enu
 	}
 	session->state = SESSION_RELAY;
 	call_open(&session->call, &open);
+	open.host = (struct bytes){ NULL, 0 }; /* the caller's */
 }
 
 /* ---- the LLM endpoint ---- */

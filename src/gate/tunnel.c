@@ -10,7 +10,7 @@
 #include "gate/call.h"
 
 #define TUNNEL_IN_MAX  65536 /* of what has come and waits for credit */
-#define TUNNEL_OUT_MAX (2 * LINK_CREDIT_FIRST)
+#define TUNNEL_OUT_MAX ((size_t)2 * LINK_CREDIT_FIRST)
 
 struct tunnel {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
@@ -294,6 +294,7 @@ void tunnel_open(struct gate *gate, int fd, const struct authority *target, stru
 	open.host = bytes_of(host);
 	open.path = BYTES("/");
 	call_open(&tunnel->call, &open);
+	open.host = (struct bytes){ NULL, 0 }; /* of this call only */
 	buf_add(&tunnel->in, first.data, first.len);
 	tunnel_resume(tunnel);
 }
