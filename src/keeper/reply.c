@@ -214,7 +214,7 @@ static void keep(struct origin *origin, struct bytes rest)
 {
 	if (rest.len == 0) {
 		buf_fini(&origin->in);
-	} else if (origin->in.len > 0) {
+	} else if (origin->in.data && origin->in.len > 0) {
 		memmove(origin->in.data, rest.data, rest.len);
 		origin->in.len = rest.len;
 	} else {

@@ -64,7 +64,7 @@ static int make_sets(struct vault *vault, const struct vault_keys *keys, struct 
 	for (size_t i = 0; i < vault->count; i++) {
 		const struct vault_entry *entry = &vault->entries[i];
 		struct bytes value = secret_get(entry->value);
-		struct bytes placeholder = bytes_of(entry->placeholder);
+		struct bytes placeholder = { entry->placeholder, value.len }; /* as long as it */
 
 		out[i] = (struct substitute_secret){ placeholder, value, entry->config->places };
 		back[i] = (struct scrub_secret){ value, placeholder };

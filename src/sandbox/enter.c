@@ -165,13 +165,13 @@ static int mount_root(struct entry *entry, struct err *err)
 
 /* Sockets of this namespace, which belong to the gate; the tag says what for. */
 static const struct {
-	char tag;
 	int (*open)(int family, uint16_t port);
 	uint16_t port; /* 0: the LLM's */
+	char tag;
 } gate_sockets[] = {
-	{ 'L', netns_listen, 0 },          { 'T', netns_listen, CAPTURE_PORT },
-	{ 'P', netns_listen, PROXY_PORT }, { 'D', netns_bind_udp, DNS_PORT },
-	{ 'd', netns_listen, DNS_PORT },
+	{ netns_listen, 0, 'L' },          { netns_listen, CAPTURE_PORT, 'T' },
+	{ netns_listen, PROXY_PORT, 'P' }, { netns_bind_udp, DNS_PORT, 'D' },
+	{ netns_listen, DNS_PORT, 'd' },
 };
 
 static int open_gate_socket(const struct plan *plan, size_t index, int family, struct err *err)
