@@ -212,9 +212,9 @@ static bool step(struct exchange *exchange, struct bytes *input, uint64_t now_ms
 /* Keeps what could not be read yet. It may be a part of what is kept already. */
 static void keep(struct origin *origin, struct bytes rest)
 {
-	if (rest.len == 0) {
+	if (rest.len == 0 || !rest.data) {
 		buf_fini(&origin->in);
-	} else if (origin->in.data && origin->in.len > 0) {
+	} else if (origin->in.len > 0) {
 		memmove(origin->in.data, rest.data, rest.len);
 		origin->in.len = rest.len;
 	} else {

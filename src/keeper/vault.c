@@ -2,6 +2,7 @@
 /* Opening secrets. */
 #include "keeper/vault.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -63,9 +64,10 @@ static int make_sets(struct vault *vault, const struct vault_keys *keys, struct 
 
 	for (size_t i = 0; i < vault->count; i++) {
 		const struct vault_entry *entry = &vault->entries[i];
-		struct bytes value = secret_get(entry->value);
-		struct bytes placeholder = { entry->placeholder, value.len }; /* as long as it */
-
+		struct bytes value, placeholder;
+		assert(entry->config && entry->value);
+		value = secret_get(entry->value);
+		placeholder = (struct bytes){ entry->placeholder, value.len }; /* as long as it */
 		out[i] = (struct substitute_secret){ placeholder, value, entry->config->places };
 		back[i] = (struct scrub_secret){ value, placeholder };
 	}
@@ -83,6 +85,7 @@ int vault_open(struct vault *vault, const struct keeper_config *config,
 {
 	int r = 0;
 
+	*vault = (struct vault){ .count = 0 };
 	vault->entries = calloc(config->secret_count + 1, sizeof(*vault->entries));
 	if (!vault->entries)
 		die_no_memory();
