@@ -125,6 +125,10 @@ static int check(const struct serve_config *config, struct err *err)
 		return err_say(err, EINVAL, "gate: needs --listen unix:PATH or tcp:ADDRESS:PORT");
 	if (config->keeper.llm_count == 0 && !config->config)
 		return err_say(err, EINVAL, "gate: needs --llm URL");
+	if (config->keeper.rule_count > 0 || config->keeper.secret_count > 0)
+		return err_say(err, EINVAL,
+			       "gate: hosts and their secrets are for 'warder run', whose sandbox "
+			       "leads every connection here");
 	if (!config->keeper.run_id && !config->keeper.token_secret)
 		return err_say(err, EINVAL,
 			       "gate: whose requests are they? --run-id ID names the run, "
