@@ -37,6 +37,18 @@ static inline bool bytes_has_prefix_nocase(struct bytes a, struct bytes prefix)
 	return a.len >= prefix.len && strncasecmp(a.data, prefix.data, prefix.len) == 0;
 }
 
+/* The value of a hexadecimal digit, or -1. */
+static inline int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
 /* The first `len` bytes, taken off the front. */
 static inline struct bytes bytes_take(struct bytes *view, size_t len)
 {

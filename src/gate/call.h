@@ -10,8 +10,8 @@
 
 /*
  * What the keeper says. The exchange is over before on_abort and on_end are called, but that of
- * a tunnel only when the agent has said all, too; what a
- * reply consists of is in order by then: no second head, no data before the first.
+ * a tunnel only when the agent has said all, too; what a reply consists of is in order by then:
+ * no second head, no data before the first.
  */
 struct carrier {
 	void (*on_reply)(struct call *call, const struct link_reply *reply);

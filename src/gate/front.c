@@ -203,10 +203,8 @@ static void read_socks(struct front *front, uint64_t now_ms)
 	if (event == SOCKS_CONNECT) {
 		on_socks_target(front, &result, input, now_ms);
 	} else if (event == SOCKS_CLOSE) {
-		if (send_all(front, result.reply))
-			front_close(front);
-		else
-			front_close(front);
+		(void)send_all(front, result.reply); /* its end says the rest */
+		front_close(front);
 	} else {
 		front->first.len = 0;
 	}

@@ -295,10 +295,9 @@ static void on_llm_head(struct session *session, const struct http_head *head)
 static void open_egress(struct session *session, const struct http_head *head,
 			const struct authority *authority, bool is_tls)
 {
-	char host[HOST_MAX + 10];
+	char host[AUTHORITY_TEXT_MAX];
 
-	snprintf(host, sizeof(host), strchr(authority->host, ':') ? "[%s]:%u" : "%s:%u",
-		 authority->host, authority->port);
+	authority_format(authority->host, authority->port, host);
 	open_call(session, head, LINK_KIND_EGRESS, is_tls, bytes_of(host));
 }
 

@@ -263,7 +263,7 @@ void tunnel_open(struct gate *gate, int fd, const struct authority *target, stru
 {
 	static struct link_open open; /* large, and needed only in here */
 	struct tunnel *tunnel = calloc(1, sizeof(*tunnel));
-	char host[HOST_MAX + 10];
+	char host[AUTHORITY_TEXT_MAX];
 
 	(void)now_ms;
 	if (!tunnel)
@@ -285,8 +285,7 @@ void tunnel_open(struct gate *gate, int fd, const struct authority *target, stru
 		tunnel->next->at = &tunnel->next;
 	gate->tunnels_open = tunnel;
 	gate->session_count++;
-	snprintf(host, sizeof(host), strchr(target->host, ':') ? "[%s]:%u" : "%s:%u", target->host,
-		 target->port);
+	authority_format(target->host, target->port, host);
 	open = (struct link_open){ .kind = LINK_KIND_TUNNEL,
 				   .minor = 1,
 				   .framing = FRAMING_CHUNKED };

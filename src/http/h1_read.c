@@ -173,17 +173,6 @@ static enum h1_event read_data(struct h1_reader *reader, struct bytes *input,
 	return H1_DATA;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* One byte of size [; extensions] CR LF. Extensions are skipped, but not any byte in them. */
 static enum http_fault read_chunk_byte(struct h1_reader *reader, char c)
 {

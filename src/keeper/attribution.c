@@ -72,14 +72,6 @@ static bool would_hide(struct bytes name)
 	       is_named(name, "if-range");
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One character of a query, decoded and in lower case. */
 static char decode(struct bytes *text)
 {

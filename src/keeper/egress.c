@@ -74,14 +74,13 @@ static void note_refused(struct keeper *keeper, const char *name)
 static void set_hint(struct exchange *exchange, const struct authority *authority, bool is_tls)
 {
 	static char hint[HOST_MAX + 64]; /* until the refusal is written, which is next */
-	bool is_v6 = strchr(authority->host, ':') != NULL;
-	char name[HOST_MAX + 8];
+	char name[AUTHORITY_TEXT_MAX];
 
 	if (authority->port == (is_tls ? 443 : 80))
-		snprintf(name, sizeof(name), is_v6 ? "[%s]" : "%s", authority->host);
+		snprintf(name, sizeof(name), strchr(authority->host, ':') ? "[%s]" : "%s",
+			 authority->host);
 	else
-		snprintf(name, sizeof(name), is_v6 ? "[%s]:%u" : "%s:%u", authority->host,
-			 authority->port);
+		authority_format(authority->host, authority->port, name);
 	snprintf(hint, sizeof(hint), "allow it with --allow-net %s%s",
 		 exchange->is_tunnel ? "tcp://" : "", name);
 	exchange->hint = hint;
@@ -333,11 +332,13 @@ void egress_judge(struct exchange *exchange, const struct link_open *open, uint6
 	struct keeper *keeper = exchange->run->keeper;
 	struct bytes query, path = http_path_split(open->path, &query);
 	struct authority authority;
+	char place[AUTHORITY_TEXT_MAX];
 	enum refusal refusal = REFUSAL_BAD_HOST;
 
 	if (authority_parse(open->host, 0, &authority) == 0 && authority.port != 0) {
-		if (asprintf(&exchange->place, strchr(authority.host, ':') ? "[%s]:%u" : "%s:%u",
-			     authority.host, authority.port) < 0)
+		authority_format(authority.host, authority.port, place);
+		exchange->place = strdup(place);
+		if (!exchange->place)
 			die_no_memory();
 		refusal = judge(exchange, open, &authority);
 		if (refusal != REFUSAL_NONE)

@@ -76,17 +76,6 @@ static int hold(struct json_edit *edit, char c)
 
 /* ---- keys ---- */
 
-static int hex_digit(char c)
-{
-	if (is_digit(c))
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* Folds case as lenient parsers do: two characters outside ASCII fold into it. */
 static char fold(int c)
 {

@@ -31,8 +31,7 @@ static void set_place(struct upstream *upstream, const struct keeper_config *con
 {
 	upstream->port = port;
 	snprintf(upstream->host, sizeof(upstream->host), "%s", host);
-	snprintf(upstream->label, sizeof(upstream->label), strchr(host, ':') ? "[%s]:%u" : "%s:%u",
-		 host, port);
+	authority_format(host, port, upstream->label);
 	find_address(config, upstream);
 }
 

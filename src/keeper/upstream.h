@@ -22,9 +22,9 @@ struct upstream {
 	uint16_t port;
 	const char *dial_host; /* where it is: the operator may have mapped it */
 	uint16_t dial_port;
-	char label[UPSTREAM_HOST_MAX + 10]; /* host:port, for the log */
-	struct secret *key;                 /* or NULL */
-	struct origin *idle; /* connections that wait for a request, the latest first */
+	char label[AUTHORITY_TEXT_MAX]; /* host:port, for the log */
+	struct secret *key;             /* or NULL */
+	struct origin *idle;            /* connections that wait for a request, the latest first */
 	size_t idle_count;
 	size_t use_count;      /* exchanges under way */
 	struct upstream *next; /* of hosts, the latest first */

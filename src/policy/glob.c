@@ -15,14 +15,6 @@ static char lower(char c)
 	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Takes one byte, decoded; false for what servers read differently, though it is plain. */
 static bool take_byte(struct bytes *text, unsigned char *ret_byte)
 {

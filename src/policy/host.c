@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 
 #define NAME_LEN_MAX  253 /* RFC 1035 2.3.4, as text */
 #define LABEL_LEN_MAX 63
@@ -216,4 +217,9 @@ bool host_matches(const char *pattern, const char *host)
 	if (len + 1 == tail_len)
 		return memcmp(host, pattern + 2, len) == 0;
 	return len > tail_len && memcmp(host + len - tail_len, pattern + 1, tail_len) == 0;
+}
+
+void authority_format(const char *host, uint16_t port, char ret_text[AUTHORITY_TEXT_MAX])
+{
+	snprintf(ret_text, AUTHORITY_TEXT_MAX, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }
