@@ -2,6 +2,7 @@
 /* A capped growing buffer. */
 #include "base/buf.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/die.h"
@@ -45,6 +46,21 @@ size_t buf_add_slowly(struct buf *buf, const char *bytes, size_t len)
 	buf->len += len;
 	buf->data[buf->len] = '\0';
 	return len;
+}
+
+void buf_keep(struct buf *buf, struct bytes rest)
+{
+	if (rest.len == 0) {
+		buf_fini(buf);
+	} else if (buf->len > 0) {
+		assert(rest.len <= buf->len);
+		if (rest.data != buf->data)
+			memmove(buf->data, rest.data, rest.len);
+		buf->len = rest.len;
+		buf->data[buf->len] = '\0';
+	} else {
+		buf_add(buf, rest.data, rest.len);
+	}
 }
 
 void buf_add_number(struct buf *buf, uint64_t number)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/attr.h"
+#include "base/bytes.h"
 
 struct buf {
 	char *data; /* always NUL-terminated once something was added */
@@ -38,6 +39,12 @@ static inline void buf_add_text(struct buf *buf, const char *text)
 {
 	buf_add(buf, text, strlen(text));
 }
+
+/*
+ * Keeps `rest` and nothing else: a part of what is there, or, where there is nothing, any bytes.
+ * An empty rest gives the memory back.
+ */
+void buf_keep(struct buf *buf, struct bytes rest);
 
 /* A number in decimal. */
 void buf_add_number(struct buf *buf, uint64_t number);

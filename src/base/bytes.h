@@ -37,6 +37,11 @@ static inline bool bytes_has_prefix_nocase(struct bytes a, struct bytes prefix)
 	return a.len >= prefix.len && strncasecmp(a.data, prefix.data, prefix.len) == 0;
 }
 
+static inline char ascii_lower(char c)
+{
+	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
 /* The value of a hexadecimal digit, or -1. */
 static inline int hex_digit(char c)
 {
@@ -57,6 +62,12 @@ static inline struct bytes bytes_take(struct bytes *view, size_t len)
 	view->data += len;
 	view->len -= len;
 	return front;
+}
+
+/* No more than the first `most` bytes. */
+static inline struct bytes bytes_cut(struct bytes view, size_t most)
+{
+	return (struct bytes){ view.data, view.len < most ? view.len : most };
 }
 
 /* Splits at the first `c`: what is before it is returned, what is after it stays. */

@@ -89,10 +89,8 @@ static void add_label(struct query *query, size_t *len, struct bytes label)
 	if (query->label_count++ > 0)
 		query->name[(*len)++] = '.';
 	for (size_t i = 0; i < label.len; i++) {
-		char c = label.data[i];
+		char c = ascii_lower(label.data[i]);
 
-		if (c >= 'A' && c <= 'Z')
-			c = (char)(c - 'A' + 'a');
 		if (!is_plain_byte(c))
 			query->is_plain = false;
 		query->name[(*len)++] = c;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
+#include "base/list.h"
 
 #define DATAGRAMS_PER_TURN 64
 #define ACCEPTS_PER_TURN   16
@@ -149,9 +150,7 @@ static void close_connection(struct connection *connection)
 	loop_remove(server->loop, &connection->source);
 	loop_cancel(server->loop, &connection->idle);
 	close(fd);
-	*connection->at = connection->next;
-	if (connection->next)
-		connection->next->at = connection->at;
+	LIST_REMOVE(connection);
 	server->connection_count--;
 	if (server->is_deaf)
 		set_deaf(server, false);
@@ -285,11 +284,7 @@ static void open_connection(struct dns_server *server, int fd, uint64_t now_ms)
 		free(connection);
 		return;
 	}
-	connection->next = server->connections;
-	connection->at = &server->connections;
-	if (connection->next)
-		connection->next->at = &connection->next;
-	server->connections = connection;
+	LIST_ADD(&server->connections, connection);
 	server->connection_count++;
 	loop_set_timer(server->loop, &connection->idle, now_ms + DNS_SERVER_IDLE_MS);
 }

@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
+#include "base/list.h"
 #include "gate/session.h"
 #include "gate/sniff.h"
 #include "gate/socks.h"
 #include "gate/tunnel.h"
 #include "net/origdst.h"
+#include "sys/fd.h"
 #include "tls/tls_server.h"
 
 struct front {
@@ -48,9 +50,7 @@ static void leave(struct front *front)
 
 	loop_remove(loop, &front->source);
 	loop_cancel(loop, &front->timer);
-	*front->at = front->next;
-	if (front->next)
-		front->next->at = front->at;
+	LIST_REMOVE(front);
 	front->gate->session_count--;
 	gate_hear(front->gate);
 	loop_defer(loop, &front->deferred);
@@ -58,12 +58,10 @@ static void leave(struct front *front)
 
 void front_close(struct front *front)
 {
-	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
-
 	if (front->accept)
 		tls_accept_cancel(front->accept);
 	if (front->fd >= 0) {
-		setsockopt(front->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		fd_set_abrupt(front->fd, true);
 		close_fd(&front->fd);
 	}
 	leave(front);
@@ -292,11 +290,7 @@ static struct front *front_new(struct gate *gate, int fd, uint64_t now_ms)
 	front->fd = fd;
 	front->deadline_ms = now_ms + FRONT_SNIFF_MS;
 	buf_init(&front->first, SNIFF_MAX);
-	front->next = gate->fronts;
-	front->at = &gate->fronts;
-	if (front->next)
-		front->next->at = &front->next;
-	gate->fronts = front;
+	LIST_ADD(&gate->fronts, front);
 	gate->session_count++;
 	if (loop_add(&gate->loop, &front->source, fd, LOOP_READ) < 0) {
 		front_close(front);

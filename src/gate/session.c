@@ -8,9 +8,11 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
+#include "base/list.h"
 #include "gate/front.h"
 #include "gate/refuse.h"
 #include "http/h1_write.h"
+#include "sys/fd.h"
 
 static const struct carrier carrier;
 
@@ -37,9 +39,7 @@ static void forget_session(struct session *session)
 	struct gate *gate = session->gate;
 
 	loop_cancel(&gate->loop, &session->timer);
-	*session->at = session->next;
-	if (session->next)
-		session->next->at = session->at;
+	LIST_REMOVE(session);
 	gate->session_count--;
 	gate_hear(gate);
 	loop_defer(&gate->loop, &session->deferred);
@@ -57,29 +57,16 @@ void session_close(struct session *session)
 	forget_session(session);
 }
 
-/* Whether the end of the connection, also by our own end, is an error at the agent. */
-static void set_abrupt(struct session *session, bool is_abrupt)
-{
-	struct linger at_once = { .l_onoff = is_abrupt, .l_linger = 0 };
-
-	setsockopt(session->source.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-}
-
 void session_reset(struct session *session)
 {
 	if (is_open(session))
-		set_abrupt(session, true);
+		fd_set_abrupt(session->source.fd, true);
 	session_close(session);
 }
 
 /* What a record keeps of a request that was refused here. */
 #define REFUSED_METHOD_MAX 32
 #define REFUSED_PATH_MAX   2048
-
-static struct bytes cut(struct bytes text, size_t most)
-{
-	return (struct bytes){ text.data, text.len < most ? text.len : most };
-}
 
 /* ---- writing to the agent ---- */
 
@@ -102,14 +89,12 @@ static void mark_dirty(struct session *session)
 /* Moves what is not written yet to the front, where the buffer's limit counts from. */
 static void make_room(struct session *session)
 {
-	size_t len = out_len(session);
-
 	if (session->out_start == 0)
 		return;
-	memmove(session->out.data, session->out.data + session->out_start, len);
+	buf_keep(&session->out,
+		 (struct bytes){ session->out.data + session->out_start, out_len(session) });
 	session->chunk_len = session->chunk_at < session->out_start ? 0 : session->chunk_len;
 	session->chunk_at -= session->chunk_len ? session->out_start : 0;
-	session->out.len = len;
 	session->out_start = 0;
 }
 
@@ -211,8 +196,8 @@ static void refuse(struct session *session, int status, const char *code, const 
 	struct link_refused refused = { .code = bytes_of(code) };
 
 	if (head) {
-		refused.method = cut(head->method, REFUSED_METHOD_MAX);
-		refused.path = cut(head->path, REFUSED_PATH_MAX);
+		refused.method = bytes_cut(head->method, REFUSED_METHOD_MAX);
+		refused.path = bytes_cut(head->path, REFUSED_PATH_MAX);
 	}
 	call_refuse(session->gate, &refused);
 	refuse_format(&session->out, status, code, message, session->gate->run_id,
@@ -458,19 +443,6 @@ static bool step(struct session *session, struct bytes *input)
 	return (event != H1_NEEDS_MORE || part.len < len) && event != H1_BROKEN;
 }
 
-/* Keeps what could not be read yet. It may be a part of what is kept already. */
-static void keep(struct session *session, struct bytes rest)
-{
-	if (rest.len == 0) {
-		buf_fini(&session->in);
-	} else if (session->in.len > 0) {
-		memmove(session->in.data, rest.data, rest.len);
-		session->in.len = rest.len;
-	} else {
-		buf_add(&session->in, rest.data, rest.len);
-	}
-}
-
 /* Nothing more will come, and nothing is under way. */
 static bool is_finished(const struct session *session)
 {
@@ -491,7 +463,7 @@ static void process(struct session *session, struct bytes input)
 		;
 	if (!is_open(session))
 		return;
-	keep(session, input);
+	buf_keep(&session->in, input); /* what could not be read yet */
 	if (is_finished(session) || is_cut_short(session))
 		session_close(session);
 	else
@@ -576,11 +548,7 @@ void session_open(struct gate *gate, const struct stream *stream, const struct e
 	}
 	session->last_ms = now_ms;
 	loop_set_timer(&gate->loop, &session->timer, now_ms + SESSION_IDLE_MS);
-	session->next = gate->sessions;
-	session->at = &gate->sessions;
-	if (session->next)
-		session->next->at = &session->next;
-	gate->sessions = session;
+	LIST_ADD(&gate->sessions, session);
 	gate->session_count++;
 	if (first.len > 0)
 		process(session, first);
@@ -666,7 +634,7 @@ static enum http_framing choose_framing(struct session *session, const struct li
 	session->is_reply_to_end = framing == FRAMING_CLOSE;
 	/* Until its end is there, the connection must not end but abruptly. */
 	if (session->is_reply_to_end)
-		set_abrupt(session, true);
+		fd_set_abrupt(session->source.fd, true);
 	return framing;
 }
 
@@ -763,7 +731,7 @@ static void on_end(struct call *call, const struct link_end *end)
 		buf_add_text(&session->out, "\r\n");
 	}
 	if (session->is_reply_to_end)
-		set_abrupt(session, false);
+		fd_set_abrupt(session->source.fd, false);
 	if (session->keeps_alive && session->is_request_read) {
 		session->state = SESSION_READ;
 		h1_reader_next(&session->reader);

@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
+#include "base/list.h"
 #include "gate/call.h"
+#include "sys/fd.h"
 
 #define TUNNEL_IN_MAX  65536 /* of what has come and waits for credit */
 #define TUNNEL_OUT_MAX ((size_t)2 * LINK_CREDIT_FIRST)
@@ -48,7 +50,6 @@ static bool is_open(const struct tunnel *tunnel)
 /* Unless both sides have said all, the agent sees an error. */
 void tunnel_close(struct tunnel *tunnel)
 {
-	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
 	struct gate *gate = tunnel->gate;
 	int fd = tunnel->source.fd;
 
@@ -56,12 +57,10 @@ void tunnel_close(struct tunnel *tunnel)
 		return;
 	call_abort(&tunnel->call);
 	if (!tunnel->is_reply_over)
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		fd_set_abrupt(fd, true);
 	loop_remove(&gate->loop, &tunnel->source);
 	close(fd);
-	*tunnel->at = tunnel->next;
-	if (tunnel->next)
-		tunnel->next->at = tunnel->at;
+	LIST_REMOVE(tunnel);
 	gate->session_count--;
 	gate_hear(gate);
 	loop_defer(&gate->loop, &tunnel->deferred);
@@ -119,16 +118,11 @@ static void pass_on(struct tunnel *tunnel)
 		call_send(&tunnel->call,
 			  bytes_take(&rest, len < LINK_DATA_MAX ? len : LINK_DATA_MAX));
 	}
-	if (rest.len == 0) {
-		buf_fini(&tunnel->in);
-		if (tunnel->has_input_ended && call_is_open(&tunnel->call) &&
-		    !tunnel->call.is_request_over) {
-			call_end_request(&tunnel->call);
-			mark_dirty(tunnel); /* that may have been all */
-		}
-	} else if (rest.data != tunnel->in.data) {
-		memmove(tunnel->in.data, rest.data, rest.len);
-		tunnel->in.len = rest.len;
+	buf_keep(&tunnel->in, rest);
+	if (rest.len == 0 && tunnel->has_input_ended && call_is_open(&tunnel->call) &&
+	    !tunnel->call.is_request_over) {
+		call_end_request(&tunnel->call);
+		mark_dirty(tunnel); /* that may have been all */
 	}
 }
 
@@ -229,8 +223,8 @@ static void on_data(struct call *call, struct bytes data)
 	struct tunnel *tunnel = tunnel_of(call);
 
 	if (tunnel->out_start > 0) {
-		memmove(tunnel->out.data, tunnel->out.data + tunnel->out_start, out_len(tunnel));
-		tunnel->out.len = out_len(tunnel);
+		buf_keep(&tunnel->out,
+			 (struct bytes){ tunnel->out.data + tunnel->out_start, out_len(tunnel) });
 		tunnel->out_start = 0;
 	}
 	buf_add(&tunnel->out, data.data, data.len);
@@ -279,11 +273,7 @@ void tunnel_open(struct gate *gate, int fd, const struct authority *target, stru
 		free_tunnel(&tunnel->deferred);
 		return;
 	}
-	tunnel->next = gate->tunnels_open;
-	tunnel->at = &gate->tunnels_open;
-	if (tunnel->next)
-		tunnel->next->at = &tunnel->next;
-	gate->tunnels_open = tunnel;
+	LIST_ADD(&gate->tunnels_open, tunnel);
 	gate->session_count++;
 	authority_format(target->host, target->port, host);
 	open = (struct link_open){ .kind = LINK_KIND_TUNNEL,

@@ -41,9 +41,7 @@ static const char *const removed[] = {
 /* Some servers take an underscore for a dash. */
 static char fold(char c)
 {
-	if (c >= 'A' && c <= 'Z')
-		return (char)(c - 'A' + 'a');
-	return c == '_' ? '-' : c;
+	return c == '_' ? '-' : ascii_lower(c);
 }
 
 static bool is_named(struct bytes name, const char *pattern)
@@ -82,7 +80,7 @@ static char decode(struct bytes *text)
 		c = (char)(hex_digit(text->data[0]) << 4 | hex_digit(text->data[1]));
 		bytes_take(text, 2);
 	}
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+	return ascii_lower(c);
 }
 
 /* Whether it is this name, however it is written. */

@@ -85,11 +85,6 @@ static void end(struct exchange *exchange)
 
 /* ---- records ---- */
 
-static struct bytes cut(struct bytes text, size_t most)
-{
-	return (struct bytes){ text.data, text.len < most ? text.len : most };
-}
-
 static void add_decision(struct exchange *exchange, struct bytes method, struct bytes path,
 			 enum refusal refusal)
 {
@@ -97,8 +92,8 @@ static void add_decision(struct exchange *exchange, struct bytes method, struct 
 		.run_id = bytes_of(exchange->run_id),
 		.attempt = exchange->attempt,
 		.exchange = exchange->id,
-		.method = cut(method, METHOD_MAX),
-		.path = cut(path, PATH_MAX),
+		.method = bytes_cut(method, METHOD_MAX),
+		.path = bytes_cut(path, PATH_MAX),
 		.is_allowed = refusal == REFUSAL_NONE,
 	};
 

@@ -79,13 +79,11 @@ static int hold(struct json_edit *edit, char c)
 /* Folds case as lenient parsers do: two characters outside ASCII fold into it. */
 static char fold(int c)
 {
-	if (c >= 'A' && c <= 'Z')
-		return (char)(c - 'A' + 'a');
 	if (c == 0x17f)
 		return 's';
 	if (c == 0x212a)
 		return 'k';
-	return c < 0x80 ? (char)c : '\0';
+	return c < 0x80 ? ascii_lower((char)c) : '\0';
 }
 
 static int decode_escape(struct bytes *text)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/die.h"
+#include "base/list.h"
 #include "keeper/exchange.h"
 
 static void free_origin(struct loop_deferred *deferred)
@@ -20,9 +21,7 @@ static void leave_pool(struct origin *origin)
 {
 	if (!origin->at)
 		return;
-	*origin->at = origin->next;
-	if (origin->next)
-		origin->next->at = origin->at;
+	LIST_REMOVE(origin);
 	origin->at = NULL;
 	origin->upstream->idle_count--;
 	loop_cancel(&origin->keeper->loop, &origin->timer);
@@ -99,11 +98,7 @@ void origin_give_back(struct origin *origin, uint64_t now_ms)
 		return;
 	}
 	h1_reader_next(&origin->reader);
-	origin->next = upstream->idle;
-	origin->at = &upstream->idle;
-	if (origin->next)
-		origin->next->at = &origin->next;
-	upstream->idle = origin;
+	LIST_ADD(&upstream->idle, origin);
 	upstream->idle_count++;
 	loop_set_timer(&origin->keeper->loop, &origin->timer, now_ms + ORIGIN_IDLE_MS);
 	origin_set_interest(origin, true, false);

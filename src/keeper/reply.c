@@ -209,19 +209,6 @@ static bool step(struct exchange *exchange, struct bytes *input, uint64_t now_ms
 	return part.len < len;
 }
 
-/* Keeps what could not be read yet. It may be a part of what is kept already. */
-static void keep(struct origin *origin, struct bytes rest)
-{
-	if (rest.len == 0 || !rest.data) {
-		buf_fini(&origin->in);
-	} else if (origin->in.len > 0) {
-		memmove(origin->in.data, rest.data, rest.len);
-		origin->in.len = rest.len;
-	} else {
-		buf_add(&origin->in, rest.data, rest.len);
-	}
-}
-
 /* As much as the credit allows, as it is. */
 static void process_tunnel(struct exchange *exchange, struct bytes input)
 {
@@ -229,7 +216,7 @@ static void process_tunnel(struct exchange *exchange, struct bytes input)
 
 	if (len > 0)
 		on_body(exchange, bytes_take(&input, len));
-	keep(exchange->origin, input);
+	buf_keep(&exchange->origin->in, input);
 }
 
 static void process(struct exchange *exchange, struct bytes input, uint64_t now_ms)
@@ -241,7 +228,7 @@ static void process(struct exchange *exchange, struct bytes input, uint64_t now_
 	while (exchange->state == EXCHANGE_RELAY && step(exchange, &input, now_ms))
 		;
 	if (exchange->state == EXCHANGE_RELAY)
-		keep(exchange->origin, input);
+		buf_keep(&exchange->origin->in, input);
 }
 
 /* The upstream has closed: the end of a reply that ends so, or of one that is cut short. */

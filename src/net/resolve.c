@@ -23,6 +23,7 @@
 
 #include "base/bytes.h"
 #include "base/die.h"
+#include "base/list.h"
 #include "net/dns.h"
 
 #define RESOLUTION_DELAY_MS 50   /* RFC 8305, section 8 */
@@ -138,20 +139,14 @@ static bool is_name(const char *name)
 static void wait_for(struct lookup *lookup, struct resolve *question)
 {
 	question->lookup = lookup;
-	question->next = lookup->waiting;
-	question->at = &lookup->waiting;
-	if (question->next)
-		question->next->at = &question->next;
-	lookup->waiting = question;
+	LIST_ADD(&lookup->waiting, question);
 }
 
 void resolve_cancel(struct resolve *question)
 {
 	if (!question->lookup)
 		return;
-	*question->at = question->next;
-	if (question->next)
-		question->next->at = question->at;
+	LIST_REMOVE(question);
 	question->lookup = NULL;
 }
 

@@ -10,11 +10,6 @@ enum {
 	TOKEN_STARS,      /* any byte, any number of times */
 };
 
-static char lower(char c)
-{
-	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
 /* Takes one byte, decoded; false for what servers read differently, though it is plain. */
 static bool take_byte(struct bytes *text, unsigned char *ret_byte)
 {
@@ -67,7 +62,7 @@ const char *glob_parse(struct arena *arena, struct bytes text, bool is_loose, st
 		if (!take_byte(&text, &byte))
 			return "has a broken escape, or an encoded control character";
 		if (!is_star)
-			tokens[ret_glob->len++] = (unsigned char)(is_loose ? lower((char)byte)
+			tokens[ret_glob->len++] = (unsigned char)(is_loose ? ascii_lower((char)byte)
 									   : byte);
 		else if (text.len == 0 || text.data[0] != '*')
 			tokens[ret_glob->len++] = TOKEN_STAR;
@@ -84,7 +79,7 @@ const char *glob_parse(struct arena *arena, struct bytes text, bool is_loose, st
 static void add_loosely(struct glob_path *path, bool is_parameter, unsigned char byte)
 {
 	if (!is_parameter)
-		path->loose[path->loose_len++] = lower((char)byte);
+		path->loose[path->loose_len++] = ascii_lower((char)byte);
 }
 
 void glob_path_read(struct bytes path, struct glob_path *ret_path)

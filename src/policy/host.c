@@ -20,11 +20,6 @@ static bool is_hex(char c)
 	return is_digit(c) || (c >= 'a' && c <= 'f');
 }
 
-static char lower(char c)
-{
-	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
 static const char *read_port(struct bytes text, uint16_t *ret_port)
 {
 	unsigned int port = 0;
@@ -60,7 +55,7 @@ static const char *explain_byte(unsigned char c)
 static const char *copy_name(struct bytes text, char *ret_name)
 {
 	for (size_t i = 0; i < text.len; i++) {
-		char c = lower(text.data[i]);
+		char c = ascii_lower(text.data[i]);
 
 		if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '_' && c != '.')
 			return explain_byte((unsigned char)c);

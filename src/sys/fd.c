@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 int fd_write_all(int fd, const char *bytes, size_t len)
@@ -58,6 +59,13 @@ ssize_t fd_read_file(int dir_fd, const char *path, char *text, size_t size)
 		len += (size_t)n;
 	}
 	return -EFBIG;
+}
+
+void fd_set_abrupt(int fd, bool is_abrupt)
+{
+	struct linger linger = { .l_onoff = is_abrupt };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 }
 
 int fd_cloexec_from(unsigned int from)

@@ -3,6 +3,7 @@
 #ifndef SYS_FD_H
 #define SYS_FD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,6 +21,9 @@ int fd_write_file(int dir_fd, const char *path, const char *text) must_check;
  * -errno; a file that does not fit is -EFBIG.
  */
 ssize_t fd_read_file(int dir_fd, const char *path, char *text, size_t size) must_check;
+
+/* Whether the other end of a connection sees its end, also by our own end, as an error. */
+void fd_set_abrupt(int fd, bool is_abrupt);
 
 /* Closes every descriptor from `from` up at the next exec. */
 int fd_cloexec_from(unsigned int from) must_check;
