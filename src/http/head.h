@@ -42,12 +42,14 @@ struct http_head {
 	struct bytes target; /* as sent; authority-, absolute-, origin- or asterisk-form */
 	struct bytes path;   /* of origin-form, with query: what follows the authority */
 	struct bytes host;   /* the authority as Host or the target gives it; may be empty in 1.0 */
+	struct bytes scheme; /* HTTP/2 only */
+	struct bytes protocol; /* of extended CONNECT in HTTP/2 (RFC 8441), or empty */
 	bool expects_continue;
 	/* of a reply */
 	int status;
 	struct bytes reason;
 	/* of both */
-	int minor; /* HTTP/1.minor */
+	int minor; /* HTTP/1.minor; 1 for HTTP/2 */
 	enum http_framing framing;
 	uint64_t length;
 	bool keeps_alive;

@@ -13,4 +13,16 @@
 #define HTTP_LENGTH_MAX     (UINT64_C(1) << 62)
 #define HTTP_HOST_MAX       255
 
+/* HTTP/2: of one connection. */
+#define H2_STREAMS_MAX   100
+#define H2_WINDOW        65536     /* of a stream, unless the owner can hold more */
+#define H2_WINDOW_ALL    (1 << 20) /* of the connection; given back at once */
+#define H2_OUT_MAX       65536     /* pending bytes beyond which no frame is made */
+#define H2_QUEUE_MAX     1024      /* frames that wait for room to be made */
+#define H2_CONTINUATIONS 8
+#define H2_BLOCK_MAX     (4 * HTTP_HEAD_MAX) /* of a head that is refused: no peer goes on so far */
+#define H2_LATE_MAX      (1 << 20)           /* bytes of a request that come after its reply */
+#define H2_WASTE_MAX     1000                /* frames that move nothing, at once; and then ... */
+#define H2_WASTE_RATE    50                  /* ... so many in a second */
+
 #endif
