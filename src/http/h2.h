@@ -6,22 +6,23 @@
  *
  * How to drive it
  *
- *	h2_read()	with what was received; events come out of it
- *	h2_pending()	what is to be written, after anything else was called; then
- *	h2_sent()	with how much of it was written: makes room, events come out of it too
- *	h2_is_over()	and nothing pending: the connection has ended in order
+ *	h2_read()	with what was received: on_head, on_data, on_end and on_fault come out of it
+ *	h2_pending()	what is to be written, after anything else was called, until there is no
+ *			more: on_writable and on_close come out of it
+ *	h2_sent()	with how much of that was written
+ *	h2_is_over()	and nothing pending: the connection is to be closed
  *
  * While h2_is_full(), nothing is to be read: the peer does not take what it is sent, and every
  * frame of it may need an answer. When the connection is lost, h2_free() says so to each stream.
  *
  * A stream is announced by on_head or on_fault, or made by h2_request(), and from then on is the
  * owner's to name until on_close has returned; on_close comes exactly once. Calls for a stream
- * that is over do nothing. Every call may be made in a callback, other than h2_read, h2_pending,
- * h2_sent and h2_free.
+ * that is over do nothing. In a callback every call may be made but h2_read, h2_pending and
+ * h2_free.
  *
  * A body goes out as far as the peer's windows and H2_OUT_MAX allow: h2_send_data() says how much
- * it has taken, and on_writable when it may take more. In on_head, on_data, on_end and on_fault it
- * takes nothing (nghttp2 does not allow it), so on_writable follows at the end of h2_read.
+ * it has taken, and on_writable when it may take more. Within h2_read it takes nothing, because
+ * nghttp2 does not write while it reads, so on_writable follows with the next h2_pending().
  *
  * A body comes in as views of the input. The owner gives back what it has taken by h2_consume();
  * it holds at most the window that was given to h2_new for each stream. One that does not move
@@ -134,7 +135,7 @@ void h2_free(struct h2 *h2);
  */
 int h2_read(struct h2 *h2, struct bytes input, uint64_t now_ms) must_check;
 
-/* What is to be written; lasts until the next call. */
+/* What is to be written; lasts until the next call for this connection. */
 struct bytes h2_pending(struct h2 *h2);
 void h2_sent(struct h2 *h2, size_t len);
 
