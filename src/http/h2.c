@@ -697,9 +697,9 @@ bool h2_may_request(const struct h2 *h2)
 /* The end of what we say was taken: from here on a request is not listened to. */
 static void set_own_over(struct h2_stream *stream)
 {
-	stream->is_own_over = true;
 	if (stream->h2->is_server)
 		h2_consume(stream, stream->unconsumed);
+	stream->is_own_over = true;
 }
 
 struct h2_stream *h2_request(struct h2 *h2, const struct h2_message *message, void *exchange,
@@ -801,8 +801,10 @@ void h2_reset(struct h2_stream *stream, enum h2_code code)
 
 void h2_consume(struct h2_stream *stream, size_t len)
 {
+	if (stream->is_closed || is_deaf(stream))
+		return;
 	assert(len <= stream->unconsumed);
 	stream->unconsumed -= len;
-	if (len > 0 && !stream->is_closed)
+	if (len > 0)
 		checked(nghttp2_session_consume_stream(stream->h2->session, stream->id, len));
 }

@@ -313,8 +313,7 @@ static bool is_clean(struct bytes text)
 static void add_nv(struct h2_nvs *nvs, struct bytes name, struct bytes value, uint8_t flags)
 {
 	/* nghttp2's type is not const; it only reads. */
-	nghttp2_nv nv = { (uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data,
-			  name.len, value.len, flags };
+	nghttp2_nv nv = { (uint8_t *)name.data, (uint8_t *)value.data, name.len, value.len, flags };
 
 	assert(is_clean(name) && is_clean(value) && nvs->count < ARRAY_LEN(nvs->nvs));
 	nvs->nvs[nvs->count++] = nv;

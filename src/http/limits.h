@@ -20,9 +20,9 @@
 #define H2_OUT_MAX       65536     /* pending bytes beyond which no frame is made */
 #define H2_QUEUE_MAX     1024      /* frames that wait for room to be made */
 #define H2_CONTINUATIONS 8
-#define H2_BLOCK_MAX     (4 * HTTP_HEAD_MAX) /* of a head that is refused: no peer goes on so far */
-#define H2_LATE_MAX      (1 << 20)           /* bytes of a request that come after its reply */
-#define H2_WASTE_MAX     1000                /* frames that move nothing, at once; and then ... */
-#define H2_WASTE_RATE    50                  /* ... so many in a second */
+#define H2_BLOCK_MAX     262144    /* of a head that is refused: no peer goes on so far */
+#define H2_LATE_MAX      (1 << 20) /* bytes of a request that come after its reply */
+#define H2_WASTE_MAX     1000      /* frames that move nothing, at once; and then ... */
+#define H2_WASTE_RATE    50        /* ... so many in a second */
 
 #endif
