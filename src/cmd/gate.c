@@ -33,7 +33,7 @@ static int make_ready(int fd)
 /* `warder-gateway gate [CONNECTIONS [RUN_ID]]`: with a run, hosts are reached as well. */
 int cmd_gate(int argc, char **argv)
 {
-	uint64_t connections = GATE_SESSIONS;
+	uint64_t connections = GATE_CONNECTIONS;
 	struct tls_authority *authority = NULL;
 	struct err err;
 	int r = 0;

@@ -31,6 +31,7 @@ void call_open(struct call *call, const struct link_open *open)
 	struct gate *gate = call->gate;
 
 	next_number(gate);
+	gate->call_count++;
 	gate->calls[gate->last_exchange % LINK_EXCHANGES_MAX] = call;
 	*call = (struct call){
 		.carrier = call->carrier,
@@ -45,6 +46,7 @@ void call_open(struct call *call, const struct link_open *open)
 static void forget(struct call *call)
 {
 	call->gate->calls[call->id % LINK_EXCHANGES_MAX] = NULL;
+	call->gate->call_count--;
 	call->id = 0;
 }
 

@@ -51,7 +51,7 @@ static void leave(struct front *front)
 	loop_remove(loop, &front->source);
 	loop_cancel(loop, &front->timer);
 	LIST_REMOVE(front);
-	front->gate->session_count--;
+	front->gate->connection_count--;
 	gate_hear(front->gate);
 	loop_defer(loop, &front->deferred);
 }
@@ -291,7 +291,7 @@ static struct front *front_new(struct gate *gate, int fd, uint64_t now_ms)
 	front->deadline_ms = now_ms + FRONT_SNIFF_MS;
 	buf_init(&front->first, SNIFF_MAX);
 	LIST_ADD(&gate->fronts, front);
-	gate->session_count++;
+	gate->connection_count++;
 	if (loop_add(&gate->loop, &front->source, fd, LOOP_READ) < 0) {
 		front_close(front);
 		return NULL;

@@ -9,9 +9,9 @@
 
 #include "base/die.h"
 #include "gate/call.h"
+#include "gate/connection.h"
 #include "gate/front.h"
 #include "gate/session.h"
-#include "gate/tunnel.h"
 #include "sys/pass.h"
 
 #define ACCEPTS_PER_TURN 64
@@ -19,29 +19,18 @@
 
 /* ---- writing, once per turn ---- */
 
-static void resume_tunnels(struct gate *gate)
-{
-	struct tunnel *next;
-
-	for (struct tunnel *tunnel = gate->tunnels_open; !gate->is_paused && tunnel;
-	     tunnel = next) {
-		next = tunnel_next(tunnel);
-		tunnel_resume(tunnel);
-	}
-}
-
 /* Puts `first` and those after it in front of those before it. */
-static void rotate_sessions(struct gate *gate, struct session *first)
+static void rotate(struct gate *gate, struct connection *first)
 {
-	struct session *last = first, *before = gate->sessions;
+	struct connection *last = first, *before = gate->connections;
 
 	if (first == before)
 		return;
 	while (last->next)
 		last = last->next;
 	*first->at = NULL;
-	gate->sessions = first;
-	first->at = &gate->sessions;
+	gate->connections = first;
+	first->at = &gate->connections;
 	last->next = before;
 	before->at = &last->next;
 }
@@ -50,22 +39,21 @@ static void rotate_sessions(struct gate *gate, struct session *first)
  * Lets those go on who had to wait; one of them may fill the link again, then the others wait
  * on, and are the first the next time.
  */
-static void resume_sessions(struct gate *gate)
+static void resume_all(struct gate *gate, uint64_t now_ms)
 {
-	struct session *session, *next;
+	struct connection *connection, *next;
 
 	gate->is_paused = false;
-	for (session = gate->sessions; !gate->is_paused && session; session = next) {
-		next = session->next;
-		session_resume(session);
+	for (connection = gate->connections; !gate->is_paused && connection; connection = next) {
+		next = connection->next;
+		connection->ops->resume(connection, now_ms);
 	}
-	if (session)
-		rotate_sessions(gate, session);
-	resume_tunnels(gate);
+	if (connection)
+		rotate(gate, connection);
 }
 
 /* Until the keeper takes no more, or nobody has anything for it. */
-static void flush_link(struct gate *gate)
+static void flush_link(struct gate *gate, uint64_t now_ms)
 {
 	for (;;) {
 		if (link_port_flush(&gate->link) < 0) {
@@ -78,18 +66,7 @@ static void flush_link(struct gate *gate)
 		}
 		if (!gate->is_paused)
 			return;
-		resume_sessions(gate);
-	}
-}
-
-/* Writing to an agent may let its next request in, and that may be answered at once. */
-static void tunnels_finish_turn(struct gate *gate)
-{
-	while (gate->dirty_tunnels) {
-		struct tunnel *tunnel = gate->dirty_tunnels;
-
-		gate->dirty_tunnels = tunnel_next_dirty(tunnel);
-		tunnel_finish_turn(tunnel);
+		resume_all(gate, now_ms);
 	}
 }
 
@@ -97,17 +74,20 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 {
 	struct gate *gate = OWNER_OF(loop, struct gate, loop);
 
-	/* Those who were paused may be answered by ourselves, once the link has room. */
+	/*
+	 * Writing to an agent may let its next request in, and that may be answered at once; those
+	 * who were paused may be answered by ourselves, once the link has room.
+	 */
 	do {
 		while (gate->dirty) {
-			struct session *session = gate->dirty;
+			struct connection *connection = gate->dirty;
 
-			gate->dirty = session->next_dirty;
-			session_finish_turn(session, now_ms);
+			gate->dirty = connection->next_dirty;
+			connection->is_dirty = false;
+			connection->ops->finish_turn(connection, now_ms);
 		}
-		tunnels_finish_turn(gate);
-		flush_link(gate);
-	} while (gate->dirty || gate->dirty_tunnels);
+		flush_link(gate, now_ms);
+	} while (gate->dirty);
 }
 
 /* ---- the link ---- */
@@ -177,14 +157,14 @@ void gate_hear(struct gate *gate)
 /* Ends a connection that nothing is lost with; false when there is none. */
 static bool make_place(struct gate *gate, uint64_t now_ms)
 {
-	struct session *oldest = NULL;
+	struct connection *oldest = NULL;
 
-	for (struct session *session = gate->sessions; session; session = session->next)
-		if (session_is_idle(session, now_ms) &&
-		    (!oldest || session->last_ms < oldest->last_ms))
-			oldest = session;
+	for (struct connection *at = gate->connections; at; at = at->next)
+		if (at->ops->is_idle(at) && now_ms >= at->last_ms + GATE_SPARE_MS &&
+		    (!oldest || at->last_ms < oldest->last_ms))
+			oldest = at;
 	if (oldest)
-		session_close(oldest);
+		oldest->ops->reset(oldest);
 	return oldest != NULL;
 }
 
@@ -222,7 +202,7 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 		int fd;
 
 		/* Those who wait are taken when a place or a descriptor is free. */
-		if (gate->session_count >= gate->session_max && !make_place(gate, now_ms)) {
+		if (gate->connection_count >= gate->connection_max && !make_place(gate, now_ms)) {
 			set_deaf(gate, true);
 			loop_set_timer(&gate->loop, &gate->deaf_timer, now_ms + DEAF_MS);
 			return;
@@ -295,10 +275,8 @@ static void on_control(struct loop_source *source, unsigned int ready, uint64_t 
 static void close_all(struct gate *gate)
 {
 	/* Half a reply must not look like a whole one. */
-	while (gate->sessions)
-		session_reset(gate->sessions);
-	while (gate->tunnels_open)
-		tunnel_close(gate->tunnels_open);
+	while (gate->connections)
+		gate->connections->ops->reset(gate->connections);
 	while (gate->fronts)
 		front_close(gate->fronts);
 	dns_server_free(gate->dns);
@@ -314,14 +292,15 @@ static int tell_certificate(int control_fd, const struct tls_authority *authorit
 	return pass_send(control_fd, pem.data, pem.len, -1);
 }
 
-int gate_run(int control_fd, int link_fd, size_t session_max, struct tls_authority *authority)
+int gate_run(int control_fd, int link_fd, size_t connection_max, struct tls_authority *authority)
 {
 	struct gate *gate = calloc(1, sizeof(*gate));
 	int r;
 
 	if (!gate)
 		die_no_memory();
-	gate->session_max = session_max < LINK_EXCHANGES_MAX ? session_max : LINK_EXCHANGES_MAX - 1;
+	gate->connection_max = connection_max < LINK_EXCHANGES_MAX ? connection_max
+								   : LINK_EXCHANGES_MAX - 1;
 	gate->control = (struct loop_source){ .fd = -1, .on_ready = on_control };
 	gate->deaf_timer.on_due = on_deaf_over;
 	r = loop_init(&gate->loop);

@@ -25,15 +25,16 @@
 #include "policy/host.h"
 #include "tls/authority.h"
 
-#define GATE_SESSIONS      1024 /* connections at once, unless told otherwise */
+#define GATE_CONNECTIONS   1024 /* connections at once, unless told otherwise */
 #define GATE_LISTENERS_MAX 8
-#define GATE_INPUT_SIZE    65536     /* of one read */
-#define GATE_LINK_OUT_MAX  (8 << 20) /* what may wait to be written to the keeper */
+/* When all places are taken, one that has said nothing for so long makes room. */
+#define GATE_SPARE_MS     10000
+#define GATE_INPUT_SIZE   65536     /* of one read */
+#define GATE_LINK_OUT_MAX (8 << 20) /* what may wait to be written to the keeper */
 
 struct call;
+struct connection;
 struct front;
-struct session;
-struct tunnel;
 struct gate;
 
 /* What comes in over the control socket. */
@@ -57,12 +58,12 @@ struct gate {
 	struct listener listeners[GATE_LISTENERS_MAX];
 	size_t listener_count;
 	struct link_port link;
-	struct session *sessions; /* all of them */
-	struct front *fronts;     /* connections that have not said what they speak */
-	struct tunnel *tunnels_open, *dirty_tunnels;
-	struct session *dirty; /* those with something to write at the end of the turn */
-	size_t session_count, session_max;
+	struct connection *connections; /* all whose protocol is known */
+	struct connection *dirty;       /* those with something to write at the end of the turn */
+	struct front *fronts;           /* connections that have not said what they speak */
+	size_t connection_count, connection_max;
 	uint32_t last_exchange;
+	size_t call_count;
 	struct call *calls[LINK_EXCHANGES_MAX]; /* by number */
 	struct loop_timer deaf_timer;
 	bool is_deaf;   /* no descriptor or no place is free: none is taken until one is */
@@ -82,9 +83,7 @@ struct gate {
  * Serves until the link or the control socket ends. Both must be non-blocking, and are
  * closed at the end; the authority (or NULL) is freed. Returns the exit status of the process.
  */
-int gate_run(int control_fd, int link_fd, size_t session_max, struct tls_authority *authority);
-
-/* ---- for session.c ---- */
+int gate_run(int control_fd, int link_fd, size_t connection_max, struct tls_authority *authority);
 
 /* A connection has ended: those who wait are heard again. */
 void gate_hear(struct gate *gate);

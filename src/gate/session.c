@@ -8,9 +8,8 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
-#include "base/list.h"
 #include "gate/front.h"
-#include "gate/refuse.h"
+#include "gate/request.h"
 #include "http/h1_write.h"
 #include "sys/fd.h"
 
@@ -18,14 +17,19 @@ static const struct carrier carrier;
 
 /* ---- opening and closing ---- */
 
-static bool is_open(const struct session *session)
+static struct session *session_at(const struct connection *connection)
 {
-	return session->source.fd >= 0;
+	return (struct session *)(void *)connection; /* its first member */
 }
 
-static void free_session(struct loop_deferred *deferred)
+static bool is_open(const struct session *session)
 {
-	struct session *session = (struct session *)(void *)deferred;
+	return connection_is_open(&session->connection);
+}
+
+static void free_session(struct connection *connection)
+{
+	struct session *session = session_at(connection);
 
 	h1_reader_fini(&session->reader);
 	buf_fini(&session->in);
@@ -33,57 +37,41 @@ static void free_session(struct loop_deferred *deferred)
 	free(session);
 }
 
-/* Out of every list but that of the turn. */
-static void forget_session(struct session *session)
-{
-	struct gate *gate = session->gate;
-
-	loop_cancel(&gate->loop, &session->timer);
-	LIST_REMOVE(session);
-	gate->session_count--;
-	gate_hear(gate);
-	loop_defer(&gate->loop, &session->deferred);
-}
-
-void session_close(struct session *session)
-{
-	struct gate *gate = session->gate;
-
-	if (!is_open(session))
-		return; /* is being freed */
-	call_abort(&session->call);
-	loop_remove(&gate->loop, &session->source);
-	stream_close(&session->stream);
-	forget_session(session);
-}
-
-void session_reset(struct session *session)
-{
-	if (is_open(session))
-		fd_set_abrupt(session->source.fd, true);
-	session_close(session);
-}
-
-/* What a record keeps of a request that was refused here. */
-#define REFUSED_METHOD_MAX 32
-#define REFUSED_PATH_MAX   2048
-
-/* ---- writing to the agent ---- */
-
 static size_t out_len(const struct session *session)
 {
 	return session->out.len - session->out_start;
 }
 
+static bool is_idle(const struct connection *connection)
+{
+	const struct session *session = session_at(connection);
+
+	return session->state == SESSION_READ && session->in.len == 0 && out_len(session) == 0;
+}
+
+/* An exchange under way is aborted. */
+static void close_session(struct session *session)
+{
+	call_abort(&session->call);
+	loop_cancel(&session->connection.gate->loop, &session->timer);
+	connection_close(&session->connection);
+}
+
+/* The same, so that the agent sees an error, whatever it has read so far. */
+static void reset(struct connection *connection)
+{
+	if (connection_is_open(connection) && !is_idle(connection))
+		fd_set_abrupt(connection->source.fd, true);
+	close_session(session_at(connection));
+}
+
+/* ---- writing to the agent ---- */
+
 static void mark_dirty(struct session *session)
 {
 	/* Full: something found no room, and what is in there must not be taken for whole. */
 	session->is_spoilt = session->is_spoilt || session->out.len == session->out.max;
-	if (session->is_dirty)
-		return;
-	session->is_dirty = true;
-	session->next_dirty = session->gate->dirty;
-	session->gate->dirty = session;
+	connection_mark_dirty(&session->connection);
 }
 
 /* Moves what is not written yet to the front, where the buffer's limit counts from. */
@@ -105,33 +93,26 @@ static bool wants_input(const struct session *session)
 		return false;
 	if (session->state == SESSION_LINGER)
 		return true;
-	return session->in.len < SESSION_IN_MAX && !session->gate->is_paused;
+	return session->in.len < SESSION_IN_MAX && !session->connection.gate->is_paused;
 }
 
 static void set_interest(struct session *session)
 {
-	unsigned int interest = 0;
-
-	if (wants_input(session))
-		interest |= session->read_waits ? session->read_waits : LOOP_READ;
-	if (out_len(session) > 0)
-		interest |= session->write_waits ? session->write_waits : LOOP_WRITE;
-	if (loop_change(&session->gate->loop, &session->source, interest) < 0)
-		session_close(session);
+	connection_watch(&session->connection, wants_input(session), out_len(session) > 0);
 }
 
 /* Writes what the agent takes; false when the connection is gone. */
 static bool flush(struct session *session)
 {
 	while (out_len(session) > 0) {
-		ssize_t n = stream_write(&session->stream, session->out.data + session->out_start,
-					 out_len(session));
+		ssize_t n = connection_write(&session->connection,
+					     session->out.data + session->out_start,
+					     out_len(session));
 
-		session->write_waits = n == -EAGAIN ? session->stream.waits_for : 0;
 		if (n == -EAGAIN)
 			return true;
 		if (n < 0) {
-			session_close(session);
+			close_session(session);
 			return false;
 		}
 		session->out_start += (size_t)n;
@@ -147,14 +128,15 @@ static void end_connection(struct session *session, uint64_t now_ms)
 {
 	/* What was read whole leaves nothing behind that could harm the reply. */
 	if (session->has_input_ended || session->is_request_read) {
-		session_close(session);
+		close_session(session);
 		return;
 	}
 	session->state = SESSION_LINGER;
 	session->linger_left = SESSION_LINGER_BYTES;
 	buf_fini(&session->in);
-	shutdown(session->source.fd, SHUT_WR);
-	loop_set_timer(&session->gate->loop, &session->timer, now_ms + SESSION_LINGER_MS);
+	shutdown(session->connection.source.fd, SHUT_WR);
+	loop_set_timer(&session->connection.gate->loop, &session->timer,
+		       now_ms + SESSION_LINGER_MS);
 	set_interest(session);
 }
 
@@ -169,200 +151,97 @@ static void on_silence(struct loop_timer *timer, uint64_t now_ms)
 {
 	struct session *session = OWNER_OF(timer, struct session, timer);
 
-	if (!is_agents_turn(session) || session->gate->is_paused)
-		session->last_ms = now_ms;
-	if (session->state == SESSION_LINGER || now_ms >= session->last_ms + SESSION_IDLE_MS)
-		session_close(session);
+	if (!is_agents_turn(session) || session->connection.gate->is_paused)
+		session->connection.last_ms = now_ms;
+	if (session->state == SESSION_LINGER ||
+	    now_ms >= session->connection.last_ms + SESSION_IDLE_MS)
+		close_session(session);
 	else
-		loop_set_timer(&session->gate->loop, timer, session->last_ms + SESSION_IDLE_MS);
+		loop_set_timer(&session->connection.gate->loop, timer,
+			       session->connection.last_ms + SESSION_IDLE_MS);
 }
 
 static void throw_away(struct session *session)
 {
-	ssize_t n = stream_read(&session->stream, session->gate->input, GATE_INPUT_SIZE);
+	ssize_t n = stream_read(&session->connection.stream, session->connection.gate->input,
+				GATE_INPUT_SIZE);
 
 	if (n == -EAGAIN)
 		return;
 	if (n <= 0 || (size_t)n >= session->linger_left)
-		session_close(session);
+		close_session(session);
 	else
 		session->linger_left -= (size_t)n;
 }
 
-/* Answers by ourselves; the connection ends after it unless it may go on. `head` may be NULL. */
-static void refuse(struct session *session, int status, const char *code, const char *message,
+/* ---- requests ---- */
+
+/* Answers by ourselves; after a refusal the connection ends. `head` may be NULL. */
+static void answer(struct session *session, const struct course *course,
 		   const struct http_head *head)
 {
-	struct link_refused refused = { .code = bytes_of(code) };
+	struct buf body;
 
-	if (head) {
-		refused.method = bytes_cut(head->method, REFUSED_METHOD_MAX);
-		refused.path = bytes_cut(head->path, REFUSED_PATH_MAX);
-	}
-	call_refuse(session->gate, &refused);
-	refuse_format(&session->out, status, code, message, session->gate->run_id,
-		      session->keeps_alive);
+	session->keeps_alive = session->keeps_alive && !course->code;
+	buf_init(&body, LINK_DATA_MAX);
+	request_answer(session->connection.gate, course, head, &body);
+	h1_write_status_line(&session->out, course->status, h1_reason(course->status));
+	h1_write_field(&session->out, BYTES("content-type"), BYTES("application/json"));
+	if (!session->keeps_alive)
+		h1_write_field(&session->out, BYTES("connection"), BYTES("close"));
+	h1_write_framing(&session->out, FRAMING_LENGTH, body.len);
+	if (!session->is_head)
+		buf_add(&session->out, body.data, body.len);
+	buf_fini(&body);
 	if (!session->keeps_alive)
 		session->state = SESSION_DRAIN;
 	mark_dirty(session);
 }
 
-/* ---- requests ---- */
-
 static void refuse_fault(struct session *session)
 {
-	const struct http_fault_info *info = http_fault_info(session->reader.fault);
+	struct course course;
 
-	session->keeps_alive = false; /* where the next request begins is anyone's guess */
-	session->is_request_read = false;
-	refuse(session, info->status, info->code, info->text, NULL);
+	session->is_request_read = false; /* where the next request begins is anyone's guess */
+	session->is_head = false;
+	request_judge_fault(session->reader.fault, &course);
+	answer(session, &course, NULL);
 }
-
-static bool is_path(struct bytes target, const char *path)
-{
-	struct bytes before;
-
-	if (bytes_split(&target, '?', &before))
-		target = before;
-	return bytes_equal(target, bytes_of(path));
-}
-
-static void open_call(struct session *session, const struct http_head *head, enum link_kind kind,
-		      bool is_tls, struct bytes host)
-{
-	static struct link_open open; /* large, and needed only in here */
-
-	open.kind = (uint8_t)kind;
-	open.is_tls = is_tls;
-	open.method = head->method;
-	open.host = host;
-	open.path = head->path;
-	open.minor = (uint8_t)head->minor;
-	open.framing = (uint8_t)head->framing;
-	open.length = head->framing == FRAMING_LENGTH ? head->length : 0;
-	open.field_count = 0;
-	for (size_t i = 0; i < head->field_count; i++) {
-		struct bytes name = head->fields[i].name;
-
-		if (http_is_hop_by_hop(head, name) || bytes_equal_nocase(name, BYTES("host")) ||
-		    bytes_equal_nocase(name, BYTES("content-length")))
-			continue;
-		open.fields[open.field_count++] = head->fields[i];
-	}
-	session->state = SESSION_RELAY;
-	call_open(&session->call, &open);
-	open.host = (struct bytes){ NULL, 0 }; /* the caller's */
-}
-
-/* ---- the LLM endpoint ---- */
-
-static void on_llm_head(struct session *session, const struct http_head *head)
-{
-	if (bytes_equal(head->method, BYTES("CONNECT")) || head->path.data[0] != '/') {
-		session->keeps_alive = false;
-		refuse(session, 405, "method_not_allowed", "this endpoint is no proxy", head);
-		return;
-	}
-	if (is_path(head->path, "/health") && head->framing == FRAMING_NONE) {
-		refuse_format_health(&session->out, session->gate->run_id, session->keeps_alive,
-				     session->is_head);
-		session->is_request_read = true;
-		if (!session->keeps_alive)
-			session->state = SESSION_DRAIN;
-		mark_dirty(session);
-		return;
-	}
-	open_call(session, head, LINK_KIND_LLM, false, head->host);
-}
-
-/* ---- hosts ---- */
-
-static void open_egress(struct session *session, const struct http_head *head,
-			const struct authority *authority, bool is_tls)
-{
-	char host[AUTHORITY_TEXT_MAX];
-
-	authority_format(authority->host, authority->port, host);
-	open_call(session, head, LINK_KIND_EGRESS, is_tls, bytes_of(host));
-}
-
-/* The name in TLS, in Host, and the one that was connected to: all are one, or it is refused. */
-static void on_egress_head(struct session *session, const struct http_head *head)
-{
-	const struct endpoint *endpoint = &session->endpoint;
-	uint16_t default_port = endpoint->is_tls ? 443 : 80;
-	struct authority named;
-
-	if (bytes_equal(head->method, BYTES("CONNECT"))) {
-		session->keeps_alive = false;
-		refuse(session, 405, "method_not_allowed", "this connection is no proxy's", head);
-		return;
-	}
-	if (endpoint->is_misdirected || authority_parse(head->host, default_port, &named) < 0 ||
-	    (!endpoint->authority.is_address &&
-	     strcmp(named.host, endpoint->authority.host) != 0) ||
-	    named.port != endpoint->authority.port) {
-		session->keeps_alive = false;
-		refuse(session, 421, "authority_mismatch",
-		       "the connection, its certificate and Host name different hosts", head);
-		return;
-	}
-	open_egress(session, head, endpoint->is_tls ? &endpoint->authority : &named,
-		    endpoint->is_tls);
-}
-
-/* ---- the explicit proxy ---- */
 
 /* Behind the reply, the connection is one to the target. */
-static void become_target(struct session *session, const struct http_head *head)
+static void become_target(struct session *session, const struct authority *target)
 {
 	static const char reply[] = "HTTP/1.1 200 Connection established\r\n\r\n";
-	struct authority target;
 
-	session->keeps_alive = false;
-	if (authority_parse(head->target, 0, &target) < 0 || target.port == 0) {
-		refuse(session, 400, "bad_target", "CONNECT needs HOST:PORT", head);
-		return;
-	}
 	buf_add_text(&session->out, reply);
 	session->state = SESSION_HAND_ON;
-	session->endpoint.authority = target;
+	session->endpoint.authority = *target;
 	mark_dirty(session);
-}
-
-static void on_proxy_head(struct session *session, const struct http_head *head)
-{
-	struct authority named;
-
-	if (bytes_equal(head->method, BYTES("CONNECT"))) {
-		become_target(session, head);
-		return;
-	}
-	/* Only absolute-form says where a request goes; TLS goes through CONNECT. */
-	if (!bytes_has_prefix_nocase(head->target, BYTES("http://")) ||
-	    authority_parse(head->host, 80, &named) < 0) {
-		session->keeps_alive = false;
-		refuse(session, 400, "bad_target",
-		       "this is a proxy: it needs http://HOST/… or CONNECT", head);
-		return;
-	}
-	open_egress(session, head, &named, false);
 }
 
 /* A head is there: ours to answer, or the keeper's. */
 static void on_head(struct session *session, const struct http_head *head)
 {
-	static void (*const by_kind[])(struct session *, const struct http_head *) = {
-		[ENDPOINT_LLM] = on_llm_head,
-		[ENDPOINT_EGRESS] = on_egress_head,
-		[ENDPOINT_PROXY] = on_proxy_head,
-	};
+	struct course course;
 
 	session->keeps_alive = head->keeps_alive;
 	session->is_head = bytes_equal(head->method, BYTES("HEAD"));
 	session->is_old = head->minor == 0;
 	session->is_request_read = false;
-	by_kind[session->endpoint.kind](session, head);
+	request_judge(&session->endpoint, head, &course);
+	switch (course.way) {
+	case COURSE_CALL:
+		session->state = SESSION_RELAY;
+		request_open(&session->call, head, &course);
+		break;
+	case COURSE_ANSWER:
+		session->is_request_read = !course.code; /* it has no body */
+		answer(session, &course, head);
+		break;
+	case COURSE_TARGET:
+		become_target(session, &course.target);
+		break;
+	}
 }
 
 /* A trailer is read and checked, and goes no further: nothing of it was judged (RFC 9110 6.5.1). */
@@ -384,10 +263,10 @@ static bool is_in_body(const struct h1_reader *reader)
 static bool may_read(struct session *session)
 {
 	/* The link has a limit, and every session comes here before it adds to it. */
-	if (link_port_is_behind(&session->gate->link))
-		session->gate->is_paused = true;
+	if (link_port_is_behind(&session->connection.gate->link))
+		session->connection.gate->is_paused = true;
 	if (session->state == SESSION_DRAIN || session->state == SESSION_HAND_ON ||
-	    session->gate->is_paused)
+	    session->connection.gate->is_paused)
 		return false;
 	if (call_is_open(&session->call))
 		return !session->call.is_request_over;
@@ -414,7 +293,7 @@ static void on_broken(struct session *session)
 
 	call_abort(&session->call);
 	if (is_open && session->call.is_reply_begun)
-		session_reset(session);
+		reset(&session->connection);
 	else
 		refuse_fault(session);
 }
@@ -422,7 +301,7 @@ static void on_broken(struct session *session)
 /* Reads as far as the exchange allows; false when it is to wait. */
 static bool step(struct session *session, struct bytes *input)
 {
-	struct h1_result *result = &session->gate->result;
+	struct h1_result *result = &session->connection.gate->result;
 	size_t len = readable_len(session, input->len);
 	struct bytes part;
 	enum h1_event event;
@@ -465,7 +344,7 @@ static void process(struct session *session, struct bytes input)
 		return;
 	buf_keep(&session->in, input); /* what could not be read yet */
 	if (is_finished(session) || is_cut_short(session))
-		session_close(session);
+		close_session(session);
 	else
 		set_interest(session);
 }
@@ -477,14 +356,13 @@ static void process_kept(struct session *session)
 
 static void read_input(struct session *session)
 {
-	char *input = session->gate->input;
-	ssize_t n = stream_read(&session->stream, input, SESSION_IN_MAX - session->in.len);
+	char *input = session->connection.gate->input;
+	ssize_t n = connection_read(&session->connection, input, SESSION_IN_MAX - session->in.len);
 
-	session->read_waits = n == -EAGAIN ? session->stream.waits_for : 0;
 	if (n == -EAGAIN)
 		return;
 	if (n < 0) {
-		session_close(session);
+		close_session(session);
 		return;
 	}
 	/* Half a close: the agent may still be waiting for the reply to what it sent. */
@@ -502,16 +380,17 @@ static void read_all(struct session *session)
 {
 	do {
 		read_input(session);
-	} while (is_open(session) && session->stream.has_pending && wants_input(session));
+	} while (is_open(session) && session->connection.stream.has_pending &&
+		 wants_input(session));
 }
 
-static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+static void on_ready(struct connection *connection, unsigned int ready, uint64_t now_ms)
 {
-	struct session *session = OWNER_OF(source, struct session, source);
+	struct session *session = session_at(connection);
 
-	session->last_ms = now_ms;
+	(void)now_ms;
 	if (ready & LOOP_HANGUP) {
-		session_close(session); /* nobody is there any more to answer */
+		close_session(session); /* nobody is there any more to answer */
 		return;
 	}
 	if ((ready & LOOP_READ) && !wants_input(session))
@@ -524,6 +403,52 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 		mark_dirty(session);
 }
 
+static void go_on(struct session *session)
+{
+	if (session->state == SESSION_LINGER)
+		return;
+	process_kept(session);
+	if (is_open(session) && session->connection.stream.has_pending && wants_input(session))
+		read_all(session);
+}
+
+static void resume(struct connection *connection, uint64_t now_ms)
+{
+	(void)now_ms;
+	go_on(session_at(connection));
+}
+
+/* The proxy's part is done: the connection begins anew, as one to its target. */
+static void hand_on(struct session *session, uint64_t now_ms)
+{
+	struct gate *gate = session->connection.gate;
+
+	loop_cancel(&gate->loop, &session->timer);
+	front_open_target(gate, connection_take_fd(&session->connection),
+			  &session->endpoint.authority,
+			  (struct bytes){ session->in.data, session->in.len }, now_ms);
+}
+
+static void finish_turn(struct connection *connection, uint64_t now_ms)
+{
+	struct session *session = session_at(connection);
+
+	if (session->is_spoilt)
+		reset(connection);
+	if (!is_open(session) || !flush(session))
+		return;
+	if (session->state == SESSION_HAND_ON && out_len(session) == 0)
+		hand_on(session, now_ms);
+	else if (session->state == SESSION_DRAIN && out_len(session) == 0)
+		end_connection(session, now_ms);
+	else
+		go_on(session); /* what was written made room for what was sent ahead */
+}
+
+static const struct connection_ops ops = {
+	on_ready, resume, finish_turn, is_idle, reset, free_session,
+};
+
 void session_open(struct gate *gate, const struct stream *stream, const struct endpoint *endpoint,
 		  struct bytes first, uint64_t now_ms)
 {
@@ -531,74 +456,19 @@ void session_open(struct gate *gate, const struct stream *stream, const struct e
 
 	if (!session)
 		die_no_memory();
-	session->gate = gate;
-	session->deferred.free = free_session;
-	session->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	session->timer.on_due = on_silence;
+	session->endpoint = *endpoint;
 	call_init(&session->call, gate, &carrier);
 	h1_reader_init(&session->reader, false);
 	buf_init(&session->in, SESSION_IN_MAX);
 	buf_init(&session->out, SESSION_OUT_MAX);
-	session->stream = *stream;
-	session->endpoint = *endpoint;
-	if (loop_add(&gate->loop, &session->source, stream->fd, LOOP_READ) < 0) {
-		stream_close(&session->stream);
-		free_session(&session->deferred);
+	if (connection_open(&session->connection, gate, stream, &ops, now_ms) < 0)
 		return;
-	}
-	session->last_ms = now_ms;
 	loop_set_timer(&gate->loop, &session->timer, now_ms + SESSION_IDLE_MS);
-	LIST_ADD(&gate->sessions, session);
-	gate->session_count++;
 	if (first.len > 0)
 		process(session, first);
-	else if (session->stream.has_pending && wants_input(session))
+	else if (stream->has_pending && wants_input(session))
 		read_all(session); /* what came with the end of the handshake */
-}
-
-bool session_is_idle(const struct session *session, uint64_t now_ms)
-{
-	return session->state == SESSION_READ && session->in.len == 0 && out_len(session) == 0 &&
-	       now_ms >= session->last_ms + SESSION_SPARE_MS;
-}
-
-void session_resume(struct session *session)
-{
-	if (session->state == SESSION_LINGER)
-		return;
-	process_kept(session);
-	if (is_open(session) && session->stream.has_pending && wants_input(session))
-		read_all(session);
-}
-
-/* The proxy's part is done: the connection begins anew, as one to its target. */
-static void hand_on(struct session *session, uint64_t now_ms)
-{
-	struct gate *gate = session->gate;
-	int fd = session->stream.fd;
-
-	loop_remove(&gate->loop, &session->source);
-	front_open_target(gate, fd, &session->endpoint.authority,
-			  (struct bytes){ session->in.data, session->in.len }, now_ms);
-	session->stream = (struct stream){ .fd = -1 };
-	forget_session(session);
-}
-
-void session_finish_turn(struct session *session, uint64_t now_ms)
-{
-	session->is_dirty = false;
-	if (session->is_spoilt)
-		session_reset(session);
-	if (!is_open(session) || !flush(session))
-		return;
-	if (session->state == SESSION_HAND_ON && out_len(session) == 0)
-		hand_on(session, now_ms);
-	else if (session->state == SESSION_DRAIN && out_len(session) == 0)
-		end_connection(session, now_ms);
-	else if (session->state == SESSION_LINGER)
-		return;
-	else
-		session_resume(session); /* what was written made room for what was sent ahead */
 }
 
 /* ---- replies ---- */
@@ -634,7 +504,7 @@ static enum http_framing choose_framing(struct session *session, const struct li
 	session->is_reply_to_end = framing == FRAMING_CLOSE;
 	/* Until its end is there, the connection must not end but abruptly. */
 	if (session->is_reply_to_end)
-		fd_set_abrupt(session->source.fd, true);
+		fd_set_abrupt(session->connection.source.fd, true);
 	return framing;
 }
 
@@ -661,7 +531,8 @@ static void on_reply(struct call *call, const struct link_reply *reply)
 	make_room(session);
 	if (is_informational(reply->status) && session->is_old)
 		return; /* a client of HTTP/1.0 does not know them */
-	h1_write_status_line(&session->out, reply->status, reply->reason);
+	h1_write_status_line(&session->out, reply->status,
+			     reply->reason.len ? reply->reason : h1_reason(reply->status));
 	for (size_t i = 0; i < reply->field_count; i++)
 		h1_write_field(&session->out, reply->fields[i].name, reply->fields[i].value);
 	mark_dirty(session);
@@ -683,7 +554,7 @@ static void add_chunk(struct session *session, struct bytes data)
 
 	/* What a transport has been given once must not change: it may be on its way. */
 	if (session->chunk_len == 0 || session->out_start > session->chunk_at ||
-	    session->write_waits) {
+	    session->connection.write_waits) {
 		session->chunk_at = out->len;
 		session->chunk_len = data.len;
 		new_len = h1_format_chunk_head(head, data.len);
@@ -731,7 +602,7 @@ static void on_end(struct call *call, const struct link_end *end)
 		buf_add_text(&session->out, "\r\n");
 	}
 	if (session->is_reply_to_end)
-		fd_set_abrupt(session->source.fd, false);
+		fd_set_abrupt(session->connection.source.fd, false);
 	if (session->keeps_alive && session->is_request_read) {
 		session->state = SESSION_READ;
 		h1_reader_next(&session->reader);
@@ -743,12 +614,12 @@ static void on_end(struct call *call, const struct link_end *end)
 
 static void on_credit(struct call *call)
 {
-	session_resume(session_of(call));
+	go_on(session_of(call));
 }
 
 static void on_abort(struct call *call)
 {
-	session_reset(session_of(call));
+	reset(&session_of(call)->connection);
 }
 
 static const struct carrier carrier = { on_reply, on_data, on_end, on_credit, on_abort };

@@ -15,8 +15,8 @@
 #define GATE_SESSION_H
 
 #include "gate/call.h"
+#include "gate/connection.h"
 #include "gate/endpoint.h"
-#include "net/stream.h"
 
 #define SESSION_IN_MAX  GATE_INPUT_SIZE
 #define SESSION_OUT_MAX (HTTP_HEAD_MAX + 2 * LINK_CREDIT_FIRST)
@@ -29,9 +29,6 @@
  * take. While a model thinks, it is not. */
 #define SESSION_IDLE_MS 300000
 
-/* When all places are taken, one that has said nothing for so long makes room. */
-#define SESSION_SPARE_MS 10000
-
 enum session_state {
 	SESSION_READ,    /* between exchanges, or in the head of a request */
 	SESSION_RELAY,   /* an exchange is under way */
@@ -42,16 +39,9 @@ enum session_state {
 };
 
 struct session {
-	struct loop_deferred deferred; /* first: freed at the end of a turn */
-	struct loop_source source;
-	struct stream stream;                 /* to the agent */
-	unsigned int read_waits, write_waits; /* what it needs for either; 0: nothing */
-	struct loop_timer timer;              /* of the agent's silence */
-	uint64_t last_ms;                     /* when it last did something */
-	struct gate *gate;
-	struct endpoint endpoint;   /* where it leads */
-	struct session *next, **at; /* in the gate's list */
-	struct session *next_dirty;
+	struct connection connection; /* first */
+	struct loop_timer timer;      /* of the agent's silence */
+	struct endpoint endpoint;     /* where it leads */
 	enum session_state state;
 	struct h1_reader reader;
 	struct buf in; /* what has come and has to wait */
@@ -61,7 +51,6 @@ struct session {
 	struct call call;
 	size_t linger_left;    /* bytes that are still thrown away */
 	bool is_spoilt;        /* its output cannot be completed */
-	bool is_dirty;         /* in the gate's list of those with something to write */
 	bool is_request_read;  /* to its end, so that nothing of it is left in the socket */
 	bool is_reply_chunked; /* ... to the agent */
 	bool is_reply_to_end;  /* ... which ends with the connection */
@@ -74,20 +63,5 @@ struct session {
 /* Takes a new connection over, of which `first` has been read already. */
 void session_open(struct gate *gate, const struct stream *stream, const struct endpoint *endpoint,
 		  struct bytes first, uint64_t now_ms);
-
-/* Ends it at once; an exchange under way is aborted. */
-void session_close(struct session *session);
-
-/* The same, so that the agent sees an error, whatever it has read so far. */
-void session_reset(struct session *session);
-
-/* Whether it has nothing to say, between requests, and can be done without. */
-bool session_is_idle(const struct session *session, uint64_t now_ms);
-
-/* Goes on after the gate was paused. */
-void session_resume(struct session *session);
-
-/* Writes what the turn has brought, and reads on where that had to wait for it. */
-void session_finish_turn(struct session *session, uint64_t now_ms);
 
 #endif

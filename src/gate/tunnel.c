@@ -7,23 +7,18 @@
 #include <sys/socket.h>
 
 #include "base/die.h"
-#include "base/list.h"
 #include "gate/call.h"
+#include "gate/connection.h"
 #include "sys/fd.h"
 
 #define TUNNEL_IN_MAX  65536 /* of what has come and waits for credit */
 #define TUNNEL_OUT_MAX ((size_t)2 * LINK_CREDIT_FIRST)
 
 struct tunnel {
-	struct loop_deferred deferred; /* first: freed at the end of a turn */
-	struct loop_source source;
-	struct gate *gate;
-	struct tunnel *next, **at;
-	struct tunnel *next_dirty;
+	struct connection connection; /* first */
 	struct call call;
 	struct buf in, out;
 	size_t out_start;
-	bool is_dirty;
 	bool has_input_ended; /* the agent has said all */
 	bool is_reply_over;   /* the host has */
 	bool is_shut;         /* ... and the agent knows */
@@ -33,9 +28,14 @@ static const struct carrier carrier;
 
 /* ---- opening and closing ---- */
 
-static void free_tunnel(struct loop_deferred *deferred)
+static struct tunnel *tunnel_at(const struct connection *connection)
 {
-	struct tunnel *tunnel = (struct tunnel *)(void *)deferred;
+	return (struct tunnel *)(void *)connection; /* its first member */
+}
+
+static void free_tunnel(struct connection *connection)
+{
+	struct tunnel *tunnel = tunnel_at(connection);
 
 	buf_fini(&tunnel->in);
 	buf_fini(&tunnel->out);
@@ -44,36 +44,23 @@ static void free_tunnel(struct loop_deferred *deferred)
 
 static bool is_open(const struct tunnel *tunnel)
 {
-	return tunnel->source.fd >= 0;
+	return connection_is_open(&tunnel->connection);
 }
 
 /* Unless both sides have said all, the agent sees an error. */
-void tunnel_close(struct tunnel *tunnel)
+static void close_tunnel(struct tunnel *tunnel)
 {
-	struct gate *gate = tunnel->gate;
-	int fd = tunnel->source.fd;
-
 	if (!is_open(tunnel))
 		return;
 	call_abort(&tunnel->call);
 	if (!tunnel->is_reply_over)
-		fd_set_abrupt(fd, true);
-	loop_remove(&gate->loop, &tunnel->source);
-	close(fd);
-	LIST_REMOVE(tunnel);
-	gate->session_count--;
-	gate_hear(gate);
-	loop_defer(&gate->loop, &tunnel->deferred);
+		fd_set_abrupt(tunnel->connection.source.fd, true);
+	connection_close(&tunnel->connection);
 }
 
-struct tunnel *tunnel_next(const struct tunnel *tunnel)
+static void reset(struct connection *connection)
 {
-	return tunnel->next;
-}
-
-struct tunnel *tunnel_next_dirty(const struct tunnel *tunnel)
-{
-	return tunnel->next_dirty;
+	close_tunnel(tunnel_at(connection));
 }
 
 /* ---- moving bytes ---- */
@@ -83,24 +70,15 @@ static size_t out_len(const struct tunnel *tunnel)
 	return tunnel->out.len - tunnel->out_start;
 }
 
-static void set_interest(struct tunnel *tunnel)
+static bool wants_input(const struct tunnel *tunnel)
 {
-	bool wants_input = !tunnel->has_input_ended && tunnel->in.len < TUNNEL_IN_MAX &&
-			   !tunnel->gate->is_paused;
-	unsigned int interest = (wants_input ? LOOP_READ : 0) |
-				(out_len(tunnel) > 0 ? LOOP_WRITE : 0);
-
-	if (loop_change(&tunnel->gate->loop, &tunnel->source, interest) < 0)
-		tunnel_close(tunnel);
+	return !tunnel->has_input_ended && tunnel->in.len < TUNNEL_IN_MAX &&
+	       !tunnel->connection.gate->is_paused;
 }
 
-static void mark_dirty(struct tunnel *tunnel)
+static void set_interest(struct tunnel *tunnel)
 {
-	if (tunnel->is_dirty)
-		return;
-	tunnel->is_dirty = true;
-	tunnel->next_dirty = tunnel->gate->dirty_tunnels;
-	tunnel->gate->dirty_tunnels = tunnel;
+	connection_watch(&tunnel->connection, wants_input(tunnel), out_len(tunnel) > 0);
 }
 
 /* Sends what the credit and the link allow of what has come. */
@@ -111,8 +89,8 @@ static void pass_on(struct tunnel *tunnel)
 	while (rest.len > 0 && tunnel->call.credit > 0 && call_is_open(&tunnel->call)) {
 		size_t len = rest.len < tunnel->call.credit ? rest.len : tunnel->call.credit;
 
-		if (link_port_is_behind(&tunnel->gate->link)) {
-			tunnel->gate->is_paused = true;
+		if (link_port_is_behind(&tunnel->connection.gate->link)) {
+			tunnel->connection.gate->is_paused = true;
 			break;
 		}
 		call_send(&tunnel->call,
@@ -122,19 +100,19 @@ static void pass_on(struct tunnel *tunnel)
 	if (rest.len == 0 && tunnel->has_input_ended && call_is_open(&tunnel->call) &&
 	    !tunnel->call.is_request_over) {
 		call_end_request(&tunnel->call);
-		mark_dirty(tunnel); /* that may have been all */
+		connection_mark_dirty(&tunnel->connection); /* that may have been all */
 	}
 }
 
 static void read_input(struct tunnel *tunnel)
 {
-	char *input = tunnel->gate->input;
-	ssize_t n = recv(tunnel->source.fd, input, TUNNEL_IN_MAX - tunnel->in.len, 0);
+	char *input = tunnel->connection.gate->input;
+	ssize_t n = connection_read(&tunnel->connection, input, TUNNEL_IN_MAX - tunnel->in.len);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN)
 		return;
 	if (n < 0) {
-		tunnel_close(tunnel);
+		close_tunnel(tunnel);
 		return;
 	}
 	tunnel->has_input_ended = n == 0;
@@ -142,26 +120,25 @@ static void read_input(struct tunnel *tunnel)
 	pass_on(tunnel);
 }
 
-static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+static void on_ready(struct connection *connection, unsigned int ready, uint64_t now_ms)
 {
-	struct tunnel *tunnel = OWNER_OF(source, struct tunnel, source);
+	struct tunnel *tunnel = tunnel_at(connection);
 
 	(void)now_ms;
 	/* Both directions are closed, but what the agent said before may be unread yet. */
 	if ((ready & LOOP_HANGUP) && (tunnel->has_input_ended || !tunnel->is_shut)) {
-		tunnel_close(tunnel);
+		close_tunnel(tunnel);
 		return;
 	}
-	if ((ready & LOOP_READ) && !tunnel->has_input_ended && tunnel->in.len < TUNNEL_IN_MAX &&
-	    !tunnel->gate->is_paused)
+	if ((ready & LOOP_READ) && wants_input(tunnel))
 		read_input(tunnel);
 	if (is_open(tunnel) && (ready & LOOP_WRITE))
-		mark_dirty(tunnel);
+		connection_mark_dirty(connection);
 	if (is_open(tunnel))
 		set_interest(tunnel);
 }
 
-void tunnel_resume(struct tunnel *tunnel)
+static void go_on(struct tunnel *tunnel)
 {
 	if (!is_open(tunnel))
 		return;
@@ -169,40 +146,60 @@ void tunnel_resume(struct tunnel *tunnel)
 	set_interest(tunnel);
 }
 
-void tunnel_finish_turn(struct tunnel *tunnel)
+static void resume(struct connection *connection, uint64_t now_ms)
 {
-	tunnel->is_dirty = false;
-	while (is_open(tunnel) && out_len(tunnel) > 0) {
-		ssize_t n = send(tunnel->source.fd, tunnel->out.data + tunnel->out_start,
-				 out_len(tunnel), MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n < 0) {
-			tunnel_close(tunnel);
-			return;
-		}
-		tunnel->out_start += (size_t)n;
-	}
-	if (!is_open(tunnel))
-		return;
-	if (out_len(tunnel) == 0) {
-		buf_fini(&tunnel->out);
-		tunnel->out_start = 0;
-		call_grant(&tunnel->call);
-		if (tunnel->is_reply_over && !call_is_open(&tunnel->call)) {
-			tunnel_close(tunnel);
-			return;
-		}
-		if (tunnel->is_reply_over && !tunnel->is_shut) {
-			tunnel->is_shut = true; /* the host has said all; the agent may not have */
-			shutdown(tunnel->source.fd, SHUT_WR);
-		}
-	}
-	set_interest(tunnel);
+	(void)now_ms;
+	go_on(tunnel_at(connection));
 }
+
+/* Everything is written: the end follows, where the host has said all. */
+static void on_written(struct tunnel *tunnel)
+{
+	buf_fini(&tunnel->out);
+	tunnel->out_start = 0;
+	call_grant(&tunnel->call);
+	if (!tunnel->is_reply_over)
+		return;
+	if (!call_is_open(&tunnel->call)) {
+		close_tunnel(tunnel);
+	} else if (!tunnel->is_shut) {
+		tunnel->is_shut = true; /* the agent may not have said all */
+		shutdown(tunnel->connection.source.fd, SHUT_WR);
+	}
+}
+
+static void finish_turn(struct connection *connection, uint64_t now_ms)
+{
+	struct tunnel *tunnel = tunnel_at(connection);
+
+	(void)now_ms;
+	while (is_open(tunnel) && out_len(tunnel) > 0) {
+		ssize_t n = connection_write(connection, tunnel->out.data + tunnel->out_start,
+					     out_len(tunnel));
+
+		if (n == -EAGAIN)
+			break;
+		if (n < 0)
+			close_tunnel(tunnel);
+		else
+			tunnel->out_start += (size_t)n;
+	}
+	if (is_open(tunnel) && out_len(tunnel) == 0)
+		on_written(tunnel);
+	if (is_open(tunnel))
+		set_interest(tunnel);
+}
+
+/* It is not known what it is for. */
+static bool is_idle(const struct connection *connection)
+{
+	(void)connection;
+	return false;
+}
+
+static const struct connection_ops ops = {
+	on_ready, resume, finish_turn, is_idle, reset, free_tunnel,
+};
 
 /* ---- what the keeper says ---- */
 
@@ -215,7 +212,7 @@ static struct tunnel *tunnel_of(struct call *call)
 static void on_reply(struct call *call, const struct link_reply *reply)
 {
 	if (reply->status != 200)
-		tunnel_close(tunnel_of(call));
+		close_tunnel(tunnel_of(call));
 }
 
 static void on_data(struct call *call, struct bytes data)
@@ -228,7 +225,7 @@ static void on_data(struct call *call, struct bytes data)
 		tunnel->out_start = 0;
 	}
 	buf_add(&tunnel->out, data.data, data.len);
-	mark_dirty(tunnel);
+	connection_mark_dirty(&tunnel->connection);
 }
 
 static void on_end(struct call *call, const struct link_end *end)
@@ -237,17 +234,17 @@ static void on_end(struct call *call, const struct link_end *end)
 
 	(void)end;
 	tunnel->is_reply_over = true;
-	mark_dirty(tunnel);
+	connection_mark_dirty(&tunnel->connection);
 }
 
 static void on_credit(struct call *call)
 {
-	tunnel_resume(tunnel_of(call));
+	go_on(tunnel_of(call));
 }
 
 static void on_abort(struct call *call)
 {
-	tunnel_close(tunnel_of(call));
+	close_tunnel(tunnel_of(call));
 }
 
 static const struct carrier carrier = { on_reply, on_data, on_end, on_credit, on_abort };
@@ -258,23 +255,16 @@ void tunnel_open(struct gate *gate, int fd, const struct authority *target, stru
 	static struct link_open open; /* large, and needed only in here */
 	struct tunnel *tunnel = calloc(1, sizeof(*tunnel));
 	char host[AUTHORITY_TEXT_MAX];
+	struct stream stream;
 
-	(void)now_ms;
 	if (!tunnel)
 		die_no_memory();
-	tunnel->gate = gate;
-	tunnel->deferred.free = free_tunnel;
-	tunnel->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	call_init(&tunnel->call, gate, &carrier);
 	buf_init(&tunnel->in, TUNNEL_IN_MAX);
 	buf_init(&tunnel->out, TUNNEL_OUT_MAX);
-	if (loop_add(&gate->loop, &tunnel->source, fd, LOOP_READ) < 0) {
-		close(fd);
-		free_tunnel(&tunnel->deferred);
+	stream_init_plain(&stream, fd);
+	if (connection_open(&tunnel->connection, gate, &stream, &ops, now_ms) < 0)
 		return;
-	}
-	LIST_ADD(&gate->tunnels_open, tunnel);
-	gate->session_count++;
 	authority_format(target->host, target->port, host);
 	open = (struct link_open){ .kind = LINK_KIND_TUNNEL,
 				   .minor = 1,
@@ -285,5 +275,5 @@ void tunnel_open(struct gate *gate, int fd, const struct authority *target, stru
 	call_open(&tunnel->call, &open);
 	open.host = (struct bytes){ NULL, 0 }; /* of this call only */
 	buf_add(&tunnel->in, first.data, first.len);
-	tunnel_resume(tunnel);
+	go_on(tunnel);
 }

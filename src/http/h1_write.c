@@ -35,6 +35,57 @@ void h1_write_status_line(struct buf *out, int status, struct bytes reason)
 	add(out, BYTES("\r\n"));
 }
 
+struct bytes h1_reason(int status)
+{
+	static const struct {
+		int status;
+		struct bytes reason;
+	} reasons[] = {
+		{ 100, BYTES("Continue") },
+		{ 101, BYTES("Switching Protocols") },
+		{ 103, BYTES("Early Hints") },
+		{ 200, BYTES("OK") },
+		{ 201, BYTES("Created") },
+		{ 202, BYTES("Accepted") },
+		{ 204, BYTES("No Content") },
+		{ 206, BYTES("Partial Content") },
+		{ 301, BYTES("Moved Permanently") },
+		{ 302, BYTES("Found") },
+		{ 303, BYTES("See Other") },
+		{ 304, BYTES("Not Modified") },
+		{ 307, BYTES("Temporary Redirect") },
+		{ 308, BYTES("Permanent Redirect") },
+		{ 400, BYTES("Bad Request") },
+		{ 401, BYTES("Unauthorized") },
+		{ 403, BYTES("Forbidden") },
+		{ 404, BYTES("Not Found") },
+		{ 405, BYTES("Method Not Allowed") },
+		{ 409, BYTES("Conflict") },
+		{ 410, BYTES("Gone") },
+		{ 413, BYTES("Content Too Large") },
+		{ 414, BYTES("URI Too Long") },
+		{ 415, BYTES("Unsupported Media Type") },
+		{ 416, BYTES("Range Not Satisfiable") },
+		{ 417, BYTES("Expectation Failed") },
+		{ 421, BYTES("Misdirected Request") },
+		{ 422, BYTES("Unprocessable Content") },
+		{ 426, BYTES("Upgrade Required") },
+		{ 429, BYTES("Too Many Requests") },
+		{ 431, BYTES("Request Header Fields Too Large") },
+		{ 500, BYTES("Internal Server Error") },
+		{ 501, BYTES("Not Implemented") },
+		{ 502, BYTES("Bad Gateway") },
+		{ 503, BYTES("Service Unavailable") },
+		{ 504, BYTES("Gateway Timeout") },
+		{ 505, BYTES("HTTP Version Not Supported") },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
+	return (struct bytes){ "", 0 };
+}
+
 void h1_write_field(struct buf *out, struct bytes name, struct bytes value)
 {
 	assert(is_one_line(name) && is_one_line(value));

@@ -13,6 +13,9 @@
 
 void h1_write_request_line(struct buf *out, struct bytes method, struct bytes target);
 void h1_write_status_line(struct buf *out, int status, struct bytes reason);
+/* What such a status is usually called; or nothing. */
+struct bytes h1_reason(int status);
+
 void h1_write_field(struct buf *out, struct bytes name, struct bytes value);
 
 /* The field that frames the body, and the empty line after the head. */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of the agent, before they are anybody's. */
+#include "gate/request.h"
+
+#include "base/json.h"
+
+/* What a record keeps of a request that was refused here. */
+#define REFUSED_METHOD_MAX 32
+#define REFUSED_PATH_MAX   2048
+
+static void refuse(struct course *course, int status, const char *code, const char *message)
+{
+	course->way = COURSE_ANSWER;
+	course->status = status;
+	course->code = code;
+	course->message = message;
+}
+
+static bool is_connect(const struct http_head *head)
+{
+	return bytes_equal(head->method, BYTES("CONNECT"));
+}
+
+/* ---- the LLM endpoint ---- */
+
+static bool is_path(struct bytes target, const char *path)
+{
+	struct bytes before;
+
+	if (bytes_split(&target, '?', &before))
+		target = before;
+	return bytes_equal(target, bytes_of(path));
+}
+
+static void judge_llm(const struct endpoint *endpoint, const struct http_head *head,
+		      struct course *course)
+{
+	(void)endpoint;
+	if (is_connect(head) || head->path.data[0] != '/') {
+		refuse(course, 405, "method_not_allowed", "this endpoint is no proxy");
+	} else if (is_path(head->path, "/health") && head->framing == FRAMING_NONE) {
+		course->way = COURSE_ANSWER;
+		course->status = 200;
+	} else {
+		course->way = COURSE_CALL;
+		course->kind = LINK_KIND_LLM;
+	}
+}
+
+/* ---- hosts ---- */
+
+static void go_to(struct course *course, const struct authority *authority, bool is_tls)
+{
+	course->way = COURSE_CALL;
+	course->kind = LINK_KIND_EGRESS;
+	course->is_tls = is_tls;
+	authority_format(authority->host, authority->port, course->host);
+}
+
+/* The name in TLS, in Host, and the one that was connected to: all are one, or it is refused. */
+static bool is_misdirected(const struct endpoint *endpoint, const struct http_head *head,
+			   struct authority *ret_named)
+{
+	return endpoint->is_misdirected ||
+	       authority_parse(head->host, endpoint->is_tls ? 443 : 80, ret_named) < 0 ||
+	       (!endpoint->authority.is_address &&
+		strcmp(ret_named->host, endpoint->authority.host) != 0) ||
+	       ret_named->port != endpoint->authority.port;
+}
+
+static void judge_egress(const struct endpoint *endpoint, const struct http_head *head,
+			 struct course *course)
+{
+	struct authority named;
+
+	if (is_connect(head))
+		refuse(course, 405, "method_not_allowed", "this connection is no proxy's");
+	else if (is_misdirected(endpoint, head, &named))
+		refuse(course, 421, "authority_mismatch",
+		       "the connection, its certificate and Host name different hosts");
+	else
+		go_to(course, endpoint->is_tls ? &endpoint->authority : &named, endpoint->is_tls);
+}
+
+/* ---- the explicit proxy ---- */
+
+static void judge_proxy(const struct endpoint *endpoint, const struct http_head *head,
+			struct course *course)
+{
+	struct authority named;
+
+	(void)endpoint;
+	course->way = COURSE_TARGET;
+	if (is_connect(head)) {
+		if (authority_parse(head->target, 0, &course->target) < 0 ||
+		    course->target.port == 0)
+			refuse(course, 400, "bad_target", "CONNECT needs HOST:PORT");
+		return;
+	}
+	/* Only absolute-form says where a request goes; TLS goes through CONNECT. */
+	if (!bytes_has_prefix_nocase(head->target, BYTES("http://")) ||
+	    authority_parse(head->host, 80, &named) < 0)
+		refuse(course, 400, "bad_target",
+		       "this is a proxy: it needs http://HOST/… or CONNECT");
+	else
+		go_to(course, &named, false);
+}
+
+void request_judge(const struct endpoint *endpoint, const struct http_head *head,
+		   struct course *ret_course)
+{
+	static void (*const by_kind[])(const struct endpoint *, const struct http_head *,
+				       struct course *) = {
+		[ENDPOINT_LLM] = judge_llm,
+		[ENDPOINT_EGRESS] = judge_egress,
+		[ENDPOINT_PROXY] = judge_proxy,
+	};
+
+	*ret_course = (struct course){ .way = COURSE_CALL };
+	by_kind[endpoint->kind](endpoint, head, ret_course);
+}
+
+void request_judge_fault(enum http_fault fault, struct course *ret_course)
+{
+	const struct http_fault_info *info = http_fault_info(fault);
+
+	*ret_course = (struct course){ .way = COURSE_ANSWER };
+	refuse(ret_course, info->status, info->code, info->text);
+}
+
+/* ---- going on ---- */
+
+void request_open(struct call *call, const struct http_head *head, const struct course *course)
+{
+	static struct link_open open; /* large, and needed only in here */
+
+	open.kind = (uint8_t)course->kind;
+	open.is_tls = course->is_tls;
+	open.method = head->method;
+	open.host = course->host[0] ? bytes_of(course->host) : head->host;
+	open.path = head->path;
+	open.minor = (uint8_t)head->minor;
+	open.framing = (uint8_t)head->framing;
+	open.length = head->framing == FRAMING_LENGTH ? head->length : 0;
+	open.field_count = 0;
+	for (size_t i = 0; i < head->field_count; i++) {
+		struct bytes name = head->fields[i].name;
+
+		if (http_is_hop_by_hop(head, name) || bytes_equal_nocase(name, BYTES("host")) ||
+		    bytes_equal_nocase(name, BYTES("content-length")))
+			continue;
+		open.fields[open.field_count++] = head->fields[i];
+	}
+	call_open(call, &open);
+	open.host = (struct bytes){ NULL, 0 }; /* the caller's */
+}
+
+static void write_refusal(struct json *json, const struct course *course, const char *run_id)
+{
+	json_open(json, "error", '{');
+	json_text(json, "code", course->code);
+	json_text(json, "message", course->message);
+	json_text(json, "runId", run_id);
+	json_close(json, '}');
+}
+
+void request_answer(struct gate *gate, const struct course *course, const struct http_head *head,
+		    struct buf *body)
+{
+	struct json json = { .out = body };
+
+	json_open(&json, NULL, '{');
+	if (course->code) {
+		struct link_refused refused = { .code = bytes_of(course->code) };
+
+		if (head) {
+			refused.method = bytes_cut(head->method, REFUSED_METHOD_MAX);
+			refused.path = bytes_cut(head->path, REFUSED_PATH_MAX);
+		}
+		call_refuse(gate, &refused);
+		write_refusal(&json, course, gate->run_id);
+	} else {
+		json_text(&json, "status", "ok");
+		json_text(&json, "runId", gate->run_id);
+	}
+	json_close(&json, '}');
+}
