@@ -9,6 +9,7 @@
 
 #include "base/die.h"
 #include "base/list.h"
+#include "gate/bundle.h"
 #include "gate/session.h"
 #include "gate/sniff.h"
 #include "gate/socks.h"
@@ -103,12 +104,15 @@ static void on_accepted(void *owner, struct stream *stream, enum tls_alpn alpn,
 {
 	struct front *front = owner;
 
-	(void)alpn;
 	front->accept = NULL;
-	if (err)
+	if (err) {
 		front_close(front);
-	else
+	} else if (alpn == TLS_ALPN_H2) {
+		bundle_open(front->gate, stream, &front->endpoint, now_ms);
+		leave(front);
+	} else {
 		go_on_as_session(front, stream, (struct bytes){ NULL, 0 }, now_ms);
+	}
 }
 
 /* Whom the agent expects: the name it asks for, or the one that it connected to. */
@@ -137,8 +141,8 @@ static void begin_tls(struct front *front, const struct sniff_result *result, ui
 	}
 	front->accept = tls_accept_start(front->gate->authority, &front->gate->loop, take(front),
 					 first_bytes(front), front->endpoint.authority.host,
-					 TLS_ALPN_HTTP1, FRONT_HANDSHAKE_MS, now_ms, on_accepted,
-					 front);
+					 TLS_ALPN_HTTP1 | TLS_ALPN_H2, FRONT_HANDSHAKE_MS, now_ms,
+					 on_accepted, front);
 	loop_cancel(&front->gate->loop, &front->timer);
 }
 
