@@ -253,6 +253,7 @@ static int write_head(struct exchange *exchange, const struct link_open *open, u
 		h1_write_framing(out, FRAMING_LENGTH, 0);
 	else
 		h1_write_framing(out, framing.kind, framing.length);
+	exchange->head_len = out->len;
 	return r;
 }
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "keeper/origin.h"
 #include "keeper/verbose.h"
@@ -15,6 +14,8 @@
 /* What is kept of a path and a method in a record. */
 #define METHOD_MAX 32
 #define PATH_MAX   2048
+
+#define RESTARTS_MAX 2
 
 static struct keeper *keeper_of(const struct exchange *exchange)
 {
@@ -29,7 +30,7 @@ static void set_state(struct exchange *exchange, enum exchange_state state)
 		[EXCHANGE_HOLD] = 1 << EXCHANGE_DECIDED | 1 << EXCHANGE_OVER,
 		[EXCHANGE_DECIDED] = 1 << EXCHANGE_DIAL | 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
 		[EXCHANGE_DIAL] = 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
-		[EXCHANGE_RELAY] = 1 << EXCHANGE_OVER,
+		[EXCHANGE_RELAY] = 1 << EXCHANGE_DIAL | 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
 		[EXCHANGE_OVER] = 0,
 	};
 
@@ -50,6 +51,8 @@ static void free_exchange(struct loop_deferred *deferred)
 	if (exchange->request.data)
 		explicit_bzero(exchange->request.data, exchange->request.size);
 	buf_fini(&exchange->request);
+	buf_fini(&exchange->coded);
+	buf_fini(&exchange->trailer);
 	if (exchange->run_id != exchange->run->run_id)
 		free(exchange->run_id);
 	free(exchange->label);
@@ -59,8 +62,8 @@ static void free_exchange(struct loop_deferred *deferred)
 	free(exchange);
 }
 
-/* Out of every list but that of the turn; the connection, if it is still there, is closed. */
-static void end(struct exchange *exchange)
+/* Out of every list but that of the turn. */
+static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 {
 	struct loop *loop = &keeper_of(exchange)->loop;
 
@@ -70,10 +73,11 @@ static void end(struct exchange *exchange)
 	if (exchange->handshake)
 		tls_handshake_cancel(exchange->handshake);
 	if (exchange->origin)
-		origin_close(exchange->origin);
+		exchange->origin->wire->release(exchange, is_complete, now_ms);
 	exchange->connect = NULL;
 	exchange->handshake = NULL;
 	exchange->origin = NULL;
+	exchange->stream = NULL;
 	loop_cancel(loop, &exchange->timer);
 	if (exchange->upstream && !exchange->upstream->llm)
 		exchange->upstream->use_count--;
@@ -175,7 +179,7 @@ void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct byt
 	add_decision(exchange, method, path, refusal);
 	answer(exchange, refusal, NULL);
 	verbose_outcome(exchange, refusal_code(refusal), NULL, now_ms);
-	end(exchange);
+	end(exchange, false, now_ms);
 }
 
 void exchange_give_up(struct exchange *exchange, uint64_t now_ms)
@@ -183,7 +187,7 @@ void exchange_give_up(struct exchange *exchange, uint64_t now_ms)
 	keeper_of(exchange)->refused++;
 	answer(exchange, REFUSAL_AUDIT_FAILED, NULL);
 	verbose_outcome(exchange, refusal_code(REFUSAL_AUDIT_FAILED), NULL, now_ms);
-	end(exchange);
+	end(exchange, false, now_ms);
 }
 
 /* What the upstream does wrong is told; where it is, and how it is reached, is not. */
@@ -201,27 +205,20 @@ void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *
 	else
 		answer(exchange, refusal, is_for_agents(refusal) ? detail : NULL);
 	add_outcome(exchange, refusal_code(refusal), detail, now_ms);
-	end(exchange);
+	end(exchange, false, now_ms);
 }
 
 void exchange_finish(struct exchange *exchange, uint64_t now_ms)
 {
-	struct origin *origin = exchange->origin;
-
 	add_outcome(exchange, "complete", NULL, now_ms);
-	if (exchange->may_reuse && !exchange->has_write_failed && exchange->is_request_over &&
-	    exchange->request.len == 0 && origin->in.len == 0) {
-		exchange->origin = NULL;
-		origin_give_back(origin, now_ms);
-	}
-	end(exchange);
+	end(exchange, true, now_ms);
 }
 
 void exchange_cancel(struct exchange *exchange, const char *why, uint64_t now_ms)
 {
 	if (exchange->state != EXCHANGE_HOLD)
 		add_outcome(exchange, why, NULL, now_ms);
-	end(exchange);
+	end(exchange, false, now_ms);
 }
 
 /* ---- starting ---- */
@@ -264,22 +261,31 @@ static void begin_relay(struct exchange *exchange, struct origin *origin, uint64
 	set_state(exchange, EXCHANGE_RELAY);
 	exchange->origin = origin;
 	exchange->last_ms = now_ms;
-	origin->reader.answers_head = exchange->is_head;
+	origin_set_busy(origin);
 	exchange->timer.on_due = on_silence;
 	loop_set_timer(&keeper_of(exchange)->loop, &exchange->timer, now_ms + limit_ms);
+	if (!origin->wire->begin(exchange)) {
+		exchange_fail(exchange, REFUSAL_TOO_LARGE, NULL, now_ms);
+		return;
+	}
 	if (exchange->is_tunnel)
 		exchange_begin_tunnel(exchange, now_ms);
 	exchange_mark_dirty(exchange);
 }
 
-static void on_stream(struct exchange *exchange, const struct stream *stream, uint64_t now_ms)
+static void on_stream(struct exchange *exchange, const struct stream *stream, enum tls_alpn alpn,
+		      uint64_t now_ms)
 {
-	struct origin *origin = origin_new(exchange, stream);
+	struct origin *origin = origin_new(keeper_of(exchange), exchange->upstream, stream,
+					   alpn == TLS_ALPN_H2 ? &wire_h2 : &wire_h1);
 
-	if (!origin)
+	if (!origin) {
 		exchange_fail(exchange, REFUSAL_UNREACHABLE, NULL, now_ms);
-	else
-		begin_relay(exchange, origin, now_ms);
+		return;
+	}
+	if (alpn == TLS_ALPN_H2)
+		origin_start_h2(origin);
+	begin_relay(exchange, origin, now_ms);
 }
 
 static enum refusal refusal_of(int error)
@@ -310,12 +316,19 @@ static void on_handshake(void *owner, struct stream *stream, enum tls_alpn alpn,
 {
 	struct exchange *exchange = owner;
 
-	(void)alpn; /* HTTP/1.1, or nothing was said, which is the same */
 	exchange->handshake = NULL;
 	if (err)
 		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
 	else
-		on_stream(exchange, stream, now_ms);
+		on_stream(exchange, stream, alpn, now_ms);
+}
+
+/* An LLM's upstream keeps a connection for each exchange: its streams are long and few. */
+static unsigned int offer(const struct upstream *upstream)
+{
+	if (upstream->llm || upstream->is_http1_only)
+		return TLS_ALPN_HTTP1;
+	return TLS_ALPN_HTTP1 | TLS_ALPN_H2;
 }
 
 static void on_connected(void *owner, int fd, const struct err *err, uint64_t now_ms)
@@ -329,24 +342,21 @@ static void on_connected(void *owner, int fd, const struct err *err, uint64_t no
 		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
 	} else if (exchange->upstream->is_tls) {
 		exchange->handshake = tls_handshake_start(
-			keeper->tls, &keeper->loop, fd, exchange->upstream->host, TLS_ALPN_HTTP1,
-			keeper->config->connect_ms, now_ms, on_handshake, exchange);
+			keeper->tls, &keeper->loop, fd, exchange->upstream->host,
+			offer(exchange->upstream), keeper->config->connect_ms, now_ms, on_handshake,
+			exchange);
 	} else {
 		stream_init_plain(&stream, fd);
-		on_stream(exchange, &stream, now_ms);
+		on_stream(exchange, &stream, TLS_ALPN_NONE, now_ms);
 	}
 }
 
-void exchange_start(struct exchange *exchange, uint64_t now_ms)
+static void start(struct exchange *exchange, uint64_t now_ms)
 {
 	struct keeper *keeper = keeper_of(exchange);
 	struct upstream *upstream = exchange->upstream;
-	struct origin *origin;
+	struct origin *origin = exchange->is_tunnel ? NULL : origin_find(upstream);
 
-	if (exchange->state == EXCHANGE_OVER)
-		return;
-	keeper->allowed++;
-	origin = exchange->is_tunnel ? NULL : origin_find(exchange);
 	if (origin) {
 		begin_relay(exchange, origin, now_ms);
 		return;
@@ -359,6 +369,24 @@ void exchange_start(struct exchange *exchange, uint64_t now_ms)
 		upstream->dial_port,
 		upstream->llm || upstream->is_mapped ? NULL : address_is_public,
 		keeper->config->connect_ms, now_ms, on_connected, exchange);
+}
+
+void exchange_start(struct exchange *exchange, uint64_t now_ms)
+{
+	if (exchange->state == EXCHANGE_OVER)
+		return;
+	keeper_of(exchange)->allowed++;
+	start(exchange, now_ms);
+}
+
+void exchange_restart(struct exchange *exchange, uint64_t now_ms)
+{
+	exchange->origin = NULL;
+	exchange->request_start = 0;
+	if (++exchange->restart_count > RESTARTS_MAX)
+		exchange_fail(exchange, REFUSAL_RESET, NULL, now_ms);
+	else
+		start(exchange, now_ms);
 }
 
 /* ---- sending ---- */
@@ -378,66 +406,26 @@ void exchange_mark_dirty(struct exchange *exchange)
 	keeper->last_dirty = exchange;
 }
 
-static size_t request_len(const struct exchange *exchange)
-{
-	return exchange->request.len - exchange->request_start;
-}
-
-/* The upstream has taken everything: the gate may send as much more. */
-static void on_sent(struct exchange *exchange)
+void exchange_wipe_request(struct exchange *exchange)
 {
 	if (exchange->request.data)
-		explicit_bzero(exchange->request.data,
-			       exchange->request.len); /* the key was in it */
+		explicit_bzero(exchange->request.data, exchange->request.len);
 	buf_fini(&exchange->request);
-	exchange->request_start = 0;
-	if (exchange->owed >= LINK_CREDIT_FIRST / 4 && !exchange->is_request_over) {
-		link_write_credit(&exchange->run->link.out, exchange->id, exchange->owed);
-		exchange->granted += exchange->owed;
-		exchange->owed = 0;
-	}
+	exchange->request_start = exchange->head_len = 0;
+}
+
+void exchange_grant(struct exchange *exchange)
+{
+	if (exchange->owed < LINK_CREDIT_FIRST / 4 || exchange->is_request_over)
+		return;
+	link_write_credit(&exchange->run->link.out, exchange->id, exchange->owed);
+	exchange->granted += exchange->owed;
+	exchange->owed = 0;
 }
 
 void exchange_flush(struct exchange *exchange, uint64_t now_ms)
 {
-	struct origin *origin = exchange->origin;
-
 	exchange->is_dirty = false;
-	if (exchange->state != EXCHANGE_RELAY)
-		return;
-	while (request_len(exchange) > 0) {
-		ssize_t n = stream_write(&origin->stream,
-					 exchange->request.data + exchange->request_start,
-					 request_len(exchange));
-
-		origin->write_waits = n == -EAGAIN ? origin->stream.waits_for : 0;
-		if (n == -EAGAIN)
-			break;
-		if (n < 0) {
-			/* It may have answered before it closed: that is read first. */
-			exchange->request.len = exchange->request_start = 0;
-			exchange->has_write_failed = true;
-			break;
-		}
-		exchange->request_start += (size_t)n;
-		exchange->last_ms = now_ms;
-	}
-	if (request_len(exchange) == 0)
-		on_sent(exchange);
-	if (exchange->is_tunnel && exchange->is_request_over && request_len(exchange) == 0) {
-		shutdown(origin->stream.fd, SHUT_WR); /* the agent has said all */
-		if (exchange->is_reply_over) {
-			exchange_finish(exchange, now_ms);
-			return;
-		}
-	}
-	exchange_set_interest(exchange);
-}
-
-void exchange_set_interest(struct exchange *exchange)
-{
-	bool wants_read = exchange->origin->in.len == 0 && !exchange->run->is_stalled &&
-			  !exchange->is_reply_over;
-
-	origin_set_interest(exchange->origin, wants_read, request_len(exchange) > 0);
+	if (exchange->state == EXCHANGE_RELAY)
+		exchange->origin->wire->flush(exchange, now_ms);
 }

@@ -51,12 +51,17 @@ struct exchange {
 	struct exchange *next_decided, *next_dirty;
 	struct upstream *upstream; /* once there is a route */
 	struct origin *origin;     /* RELAY */
+	struct h2_stream *stream;  /* ... of an origin with HTTP/2, until it is closed */
 	struct connect *connect;   /* DIAL */
 	struct tls_handshake *handshake;
 	struct loop_timer timer; /* of the upstream's silence */
 	struct exchange_body *body;
-	struct buf request; /* bytes for the upstream */
+	struct buf
+		request; /* bytes for the upstream: before RELAY the head, then the body as it is */
 	size_t request_start;
+	size_t head_len;    /* of the head in there, while it may be needed again */
+	struct buf coded;   /* of the reply's body: what has come and waits for credit */
+	struct buf trailer; /* ... and what follows it, as lines */
 	struct scrub scrub;
 	const struct scrub_set *scrubs; /* what is taken out of the reply, or NULL */
 	struct substitute *substitute;  /* of the request's body, or NULL */
@@ -69,14 +74,15 @@ struct exchange {
 	bool has_length;
 	uint32_t attempt;
 	int status; /* of the reply; 0: none yet */
-	unsigned int interim_count;
+	unsigned int interim_count, restart_count;
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
-	bool is_tunnel;        /* bytes that nobody looks into */
-	bool is_reply_over;    /* of a tunnel: the host has said all */
-	bool has_write_failed; /* the upstream is gone, whatever reading it says */
-	bool may_reuse;        /* the connection, by the reply's head */
-	bool finds_cost;       /* the reply is to be searched for one */
+	bool is_tunnel;         /* bytes that nobody looks into */
+	bool is_reply_over;     /* of a tunnel: the host has said all */
+	bool is_reply_complete; /* ... and what is not passed on yet waits for credit */
+	bool has_write_failed;  /* the upstream is gone, whatever reading it says */
+	bool may_reuse;         /* the connection, by the reply's head */
+	bool finds_cost;        /* the reply is to be searched for one */
 	uint64_t start_ms, first_byte_ms, last_ms; /* last_ms: when something moved */
 	uint64_t sent_bytes, received_bytes;
 	char *run_id;     /* of a token, owned; or the run's, borrowed */
@@ -101,9 +107,19 @@ int exchange_on_end(struct exchange *exchange, uint64_t now_ms) must_check;
 /* A tunnel is connected: the gate is told so. */
 void exchange_begin_tunnel(struct exchange *exchange, uint64_t now_ms);
 
-/* Reads on from what had to wait. */
+/*
+ * What the wire brings. Data that finds no credit waits in `coded`, and exchange_on_reply_room
+ * goes on with it. The trailer may be NULL. Any of them may end the exchange.
+ */
+void exchange_on_reply_head(struct exchange *exchange, const struct http_head *head,
+			    uint64_t now_ms);
+void exchange_on_reply_data(struct exchange *exchange, struct bytes data, uint64_t now_ms);
+void exchange_on_reply_end(struct exchange *exchange, const struct http_head *trailer,
+			   uint64_t now_ms);
+void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms);
+
+/* The gate takes so much more: what had to wait goes on. */
 void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now_ms);
-void exchange_on_ready(struct exchange *exchange, unsigned int ready, uint64_t now_ms);
 
 /* ---- exchange.c ---- */
 
@@ -130,11 +146,17 @@ void exchange_finish(struct exchange *exchange, uint64_t now_ms);
 /* The gate has given it up, or is gone. */
 void exchange_cancel(struct exchange *exchange, const char *why, uint64_t now_ms);
 
+/* The upstream has not even looked at it: it is made again, on another connection. */
+void exchange_restart(struct exchange *exchange, uint64_t now_ms);
+
 /* There is something to send to the upstream, at the end of the turn. */
 void exchange_mark_dirty(struct exchange *exchange);
 void exchange_flush(struct exchange *exchange, uint64_t now_ms);
 
-/* What its origin is to be watched for. */
-void exchange_set_interest(struct exchange *exchange);
+/* What is in `request` has been sent: it held the key. */
+void exchange_wipe_request(struct exchange *exchange);
+
+/* The upstream has taken everything: the gate may send as much more. */
+void exchange_grant(struct exchange *exchange);
 
 #endif

@@ -133,19 +133,33 @@ static void start_decided(struct keeper *keeper, uint64_t now_ms)
 	}
 }
 
-static void on_turn_end(struct loop *loop, uint64_t now_ms)
+static void flush_dirty(struct keeper *keeper, uint64_t now_ms)
 {
-	struct keeper *keeper = OWNER_OF(loop, struct keeper, loop);
-
-	start_decided(keeper, now_ms);
 	while (keeper->dirty) {
 		struct exchange *exchange = keeper->dirty;
 
 		keeper->dirty = exchange->next_dirty;
 		exchange_flush(exchange, now_ms);
 	}
-	if (keeper->run)
-		run_flush(keeper->run, now_ms);
+	while (keeper->dirty_origins) {
+		struct origin *origin = keeper->dirty_origins;
+
+		keeper->dirty_origins = origin->next_dirty;
+		origin_finish_turn(origin, now_ms);
+	}
+}
+
+static void on_turn_end(struct loop *loop, uint64_t now_ms)
+{
+	struct keeper *keeper = OWNER_OF(loop, struct keeper, loop);
+
+	start_decided(keeper, now_ms);
+	/* What the gate takes may let more of a reply in, and that be told to its origin. */
+	do {
+		flush_dirty(keeper, now_ms);
+		if (keeper->run)
+			run_flush(keeper->run, now_ms);
+	} while (keeper->dirty || keeper->dirty_origins);
 	if (keeper->audit.drafts.len > 0 && !keeper->audit_timer.place)
 		loop_set_timer(&keeper->loop, &keeper->audit_timer, now_ms + OUTCOMES_DELAY_MS);
 }
@@ -192,6 +206,7 @@ int keeper_serve(struct keeper *keeper, int link_fd, int owner_fd)
 		r = audit_flush(&keeper->audit);
 	/* One more turn, for what is freed at its end and still names the run. */
 	keeper->decided = keeper->dirty = NULL;
+	keeper->dirty_origins = NULL;
 	keeper->loop.on_turn_end = NULL;
 	loop_remove(&keeper->loop, &keeper->owner);
 	loop_cancel(&keeper->loop, &keeper->audit_timer);

@@ -60,6 +60,7 @@ struct keeper {
 	 * whoever has bytes for an origin. */
 	struct exchange *decided, *last_decided;
 	struct exchange *dirty, *last_dirty;
+	struct origin *dirty_origins; /* with something to write for their streams */
 	uint64_t allowed, refused;
 	struct refused_host refused_hosts[KEEPER_REFUSED_HOSTS_MAX]; /* the first of them */
 	size_t refused_host_count;

@@ -2,11 +2,16 @@
 /* Connections to upstreams, and those of them that wait. */
 #include "keeper/origin.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/die.h"
 #include "base/list.h"
-#include "keeper/exchange.h"
+
+static bool is_shared(const struct origin *origin)
+{
+	return origin->wire == &wire_h2;
+}
 
 static void free_origin(struct loop_deferred *deferred)
 {
@@ -17,21 +22,22 @@ static void free_origin(struct loop_deferred *deferred)
 	free(origin);
 }
 
-static void leave_pool(struct origin *origin)
+static void leave_list(struct origin *origin)
 {
 	if (!origin->at)
 		return;
 	LIST_REMOVE(origin);
 	origin->at = NULL;
-	origin->upstream->idle_count--;
-	loop_cancel(&origin->keeper->loop, &origin->timer);
+	if (!is_shared(origin))
+		origin->upstream->idle_count--;
 }
 
 void origin_close(struct origin *origin)
 {
 	struct loop *loop = &origin->keeper->loop;
 
-	leave_pool(origin);
+	leave_list(origin);
+	loop_cancel(loop, &origin->timer);
 	loop_remove(loop, &origin->source);
 	stream_close(&origin->stream);
 	loop_defer(loop, &origin->deferred);
@@ -41,20 +47,21 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 {
 	struct origin *origin = OWNER_OF(source, struct origin, source);
 
-	/* One that waits has nothing to say: it ends, or it is out of step. */
-	if (!origin->exchange)
-		origin_close(origin);
-	else
-		exchange_on_ready(origin->exchange, ready, now_ms);
+	/* TLS may have to write to read, and the other way round: both are tried. */
+	(void)ready;
+	origin->wire->on_ready(origin, now_ms);
 }
 
 static void on_idle_over(struct loop_timer *timer, uint64_t now_ms)
 {
+	struct origin *origin = OWNER_OF(timer, struct origin, timer);
+
 	(void)now_ms;
-	origin_close(OWNER_OF(timer, struct origin, timer));
+	origin->wire->lose(origin);
 }
 
-struct origin *origin_new(struct exchange *exchange, const struct stream *stream)
+struct origin *origin_new(struct keeper *keeper, struct upstream *upstream,
+			  const struct stream *stream, const struct wire *wire)
 {
 	struct origin *origin = calloc(1, sizeof(*origin));
 
@@ -63,13 +70,13 @@ struct origin *origin_new(struct exchange *exchange, const struct stream *stream
 	origin->deferred.free = free_origin;
 	origin->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	origin->timer.on_due = on_idle_over;
-	origin->keeper = exchange->run->keeper;
-	origin->upstream = exchange->upstream;
-	origin->exchange = exchange;
+	origin->keeper = keeper;
+	origin->upstream = upstream;
+	origin->wire = wire;
 	origin->stream = *stream;
 	h1_reader_init(&origin->reader, true);
 	buf_init(&origin->in, KEEPER_INPUT_SIZE);
-	if (loop_add(&origin->keeper->loop, &origin->source, stream->fd, LOOP_READ) < 0) {
+	if (loop_add(&keeper->loop, &origin->source, stream->fd, LOOP_READ) < 0) {
 		stream_close(&origin->stream);
 		free_origin(&origin->deferred);
 		return NULL;
@@ -77,31 +84,52 @@ struct origin *origin_new(struct exchange *exchange, const struct stream *stream
 	return origin;
 }
 
-struct origin *origin_find(struct exchange *exchange)
+struct origin *origin_find(struct upstream *upstream)
 {
-	struct origin *origin = exchange->upstream->idle;
-
-	if (!origin)
-		return NULL;
-	leave_pool(origin);
-	origin->exchange = exchange;
-	return origin;
+	for (struct origin *origin = upstream->shared; origin; origin = origin->next)
+		if (!origin->is_over && h2_may_request(origin->h2))
+			return origin;
+	return upstream->idle;
 }
 
-void origin_give_back(struct origin *origin, uint64_t now_ms)
+void origin_set_idle(struct origin *origin, uint64_t until_ms)
 {
 	struct upstream *upstream = origin->upstream;
 
-	origin->exchange = NULL;
-	if (upstream->idle_count == ORIGIN_IDLE_MAX || origin->stream.has_pending) {
-		origin_close(origin);
-		return;
+	if (!is_shared(origin)) {
+		if (upstream->idle_count == ORIGIN_IDLE_MAX) {
+			origin_close(origin);
+			return;
+		}
+		LIST_ADD(&upstream->idle, origin);
+		upstream->idle_count++;
 	}
-	h1_reader_next(&origin->reader);
-	LIST_ADD(&upstream->idle, origin);
-	upstream->idle_count++;
-	loop_set_timer(&origin->keeper->loop, &origin->timer, now_ms + ORIGIN_IDLE_MS);
-	origin_set_interest(origin, true, false);
+	loop_set_timer(&origin->keeper->loop, &origin->timer, until_ms);
+}
+
+void origin_set_busy(struct origin *origin)
+{
+	loop_cancel(&origin->keeper->loop, &origin->timer);
+	if (!is_shared(origin))
+		leave_list(origin);
+	else if (!origin->at)
+		LIST_ADD(&origin->upstream->shared, origin);
+}
+
+ssize_t origin_read(struct origin *origin, char *data, size_t len)
+{
+	ssize_t n = stream_read(&origin->stream, data, len);
+
+	origin->read_waits = n == -EAGAIN ? origin->stream.waits_for : 0;
+	return n;
+}
+
+ssize_t origin_write(struct origin *origin, const char *data, size_t len)
+{
+	ssize_t n = stream_write(&origin->stream, data, len);
+
+	origin->write_waits = n == -EAGAIN ? origin->stream.waits_for : 0;
+	return n;
 }
 
 void origin_set_interest(struct origin *origin, bool wants_read, bool wants_write)

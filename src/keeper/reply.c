@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "http/h1_write.h"
 #include "keeper/exchange.h"
 #include "keeper/origin.h"
 
@@ -81,43 +82,40 @@ static bool is_encoded(const struct exchange *exchange, const struct http_head *
 	return false;
 }
 
-/* False when the reply has failed. */
-static bool on_head(struct exchange *exchange, const struct http_head *head, uint64_t now_ms)
+/* What cannot be passed on, and why; or NULL. */
+static const char *find_fault(const struct exchange *exchange, const struct http_head *head)
 {
-	if (head->status == 101) {
-		exchange_fail(exchange, REFUSAL_GARBAGE, "it switched protocols", now_ms);
-		return false;
-	}
-	if (exchange->scrubs && head->status == 206) {
-		exchange_fail(exchange, REFUSAL_GARBAGE,
-			      "it is a part, and the whole was asked for", now_ms);
-		return false;
-	}
-	if (is_encoded(exchange, head)) {
-		exchange_fail(exchange, REFUSAL_GARBAGE, "it is encoded, and was asked not to be",
-			      now_ms);
-		return false;
+	if (head->status == 101)
+		return "it switched protocols";
+	if (exchange->scrubs && head->status == 206)
+		return "it is a part, and the whole was asked for";
+	if (is_encoded(exchange, head))
+		return "it is encoded, and was asked not to be";
+	if (head->status < 200 && exchange->interim_count == INTERIM_MAX)
+		return "it has no end of interim replies";
+	return NULL;
+}
+
+void exchange_on_reply_head(struct exchange *exchange, const struct http_head *head,
+			    uint64_t now_ms)
+{
+	const char *fault = find_fault(exchange, head);
+
+	if (fault) {
+		exchange_fail(exchange, REFUSAL_GARBAGE, fault, now_ms);
+		return;
 	}
 	if (head->status < 200) {
-		/* Our own 100 was enough. */
-		if (++exchange->interim_count > INTERIM_MAX) {
-			exchange_fail(exchange, REFUSAL_GARBAGE, "it has no end of interim replies",
-				      now_ms);
-			return false;
-		}
-		if (head->status != 100)
+		exchange->interim_count++;
+		if (head->status != 100) /* our own was enough */
 			send_head(exchange, head);
-		h1_reader_next(&exchange->origin->reader);
-		exchange->origin->reader.answers_head = exchange->is_head;
-		return true;
+		return;
 	}
 	exchange->status = head->status;
 	exchange->first_byte_ms = now_ms;
 	exchange->is_reply_begun = true;
-	exchange->may_reuse = head->keeps_alive;
 	note_fields(exchange, head);
 	send_head(exchange, head);
-	return true;
 }
 
 /* ---- the body ---- */
@@ -133,17 +131,31 @@ static void emit(void *owner, struct bytes data)
 	}
 }
 
-static void on_body(struct exchange *exchange, struct bytes data)
+/* As much as the gate takes. */
+static void take_data(struct exchange *exchange, struct bytes *data)
 {
-	exchange->credit -= (uint32_t)data.len;
-	exchange->received_bytes += data.len;
+	struct bytes part = bytes_take(data,
+				       data->len < exchange->credit ? data->len : exchange->credit);
+
+	if (part.len == 0)
+		return;
+	exchange->credit -= (uint32_t)part.len;
+	exchange->received_bytes += part.len;
 	if (exchange->finds_cost)
-		cost_push(&exchange->cost, data);
-	scrub_push(&exchange->scrub, exchange->scrubs, data, emit, exchange);
+		cost_push(&exchange->cost, part);
+	scrub_push(&exchange->scrub, exchange->scrubs, part, emit, exchange);
 }
 
-static void on_reply_end(struct exchange *exchange, const struct http_head *trailer,
-			 uint64_t now_ms)
+void exchange_on_reply_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
+{
+	(void)now_ms;
+	if (exchange->coded.len == 0)
+		take_data(exchange, &data);
+	buf_add(&exchange->coded, data.data, data.len);
+}
+
+/* Everything was passed on: the end. */
+static void end_reply(struct exchange *exchange, const struct http_head *trailer, uint64_t now_ms)
 {
 	static struct link_end end;
 
@@ -153,154 +165,50 @@ static void on_reply_end(struct exchange *exchange, const struct http_head *trai
 	link_write_end(&exchange->run->link.out, exchange->id, &end);
 	/* Of a tunnel, the agent may have more to say. */
 	if (exchange->is_tunnel && (!exchange->is_request_over || exchange->request.len > 0))
-		exchange_set_interest(exchange);
+		exchange->origin->wire->watch(exchange);
 	else
 		exchange_finish(exchange, now_ms);
 }
 
-/* ---- reading ---- */
-
-static bool is_in_body(const struct h1_reader *reader)
+/* The end comes behind what waits, and so does the trailer. */
+static void keep_trailer(struct exchange *exchange, const struct http_head *trailer)
 {
-	return reader->state == H1_STATE_BODY || reader->state == H1_STATE_CHUNK_DATA ||
-	       reader->state == H1_STATE_BODY_CLOSE;
+	exchange->is_reply_complete = true;
+	for (size_t i = 0; trailer && i < trailer->field_count; i++)
+		h1_write_field(&exchange->trailer, trailer->fields[i].name,
+			       trailer->fields[i].value);
+	buf_add_text(&exchange->trailer, "\r\n");
 }
 
-/* Not beyond the credit; without any, what frames a body byte by byte, to stop at the body. */
-static size_t readable_len(const struct exchange *exchange, size_t len)
+void exchange_on_reply_end(struct exchange *exchange, const struct http_head *trailer,
+			   uint64_t now_ms)
 {
-	if (len <= exchange->credit)
-		return len;
-	return exchange->credit || is_in_body(&exchange->origin->reader) ? exchange->credit : 1;
-}
-
-/* Reads as far as the credit allows; false when it is to wait, or is over. */
-static bool step(struct exchange *exchange, struct bytes *input, uint64_t now_ms)
-{
-	struct h1_result *result = &exchange->run->keeper->result;
-	struct h1_reader *reader = &exchange->origin->reader;
-	size_t len = readable_len(exchange, input->len);
-	struct bytes part = { input->data, len };
-	enum h1_event event;
-
-	if (len == 0 && reader->state != H1_STATE_OVER)
-		return false;
-	event = h1_read(reader, &part, result);
-	bytes_take(input, len - part.len);
-	switch (event) {
-	case H1_HEAD:
-		return on_head(exchange, &result->head, now_ms);
-	case H1_DATA:
-		on_body(exchange, result->data);
-		return true;
-	case H1_END:
-		/* More than one reply is one too many: the connection is not used again. */
-		if (input->len > 0)
-			exchange->may_reuse = false;
-		on_reply_end(exchange, &result->head, now_ms);
-		return false;
-	case H1_BROKEN:
-		exchange_fail(exchange, REFUSAL_GARBAGE, http_fault_info(reader->fault)->text,
-			      now_ms);
-		return false;
-	case H1_NEEDS_MORE:
-		break;
-	}
-	return part.len < len;
-}
-
-/* As much as the credit allows, as it is. */
-static void process_tunnel(struct exchange *exchange, struct bytes input)
-{
-	size_t len = input.len < exchange->credit ? input.len : exchange->credit;
-
-	if (len > 0)
-		on_body(exchange, bytes_take(&input, len));
-	buf_keep(&exchange->origin->in, input);
-}
-
-static void process(struct exchange *exchange, struct bytes input, uint64_t now_ms)
-{
-	if (exchange->is_tunnel) {
-		process_tunnel(exchange, input);
-		return;
-	}
-	while (exchange->state == EXCHANGE_RELAY && step(exchange, &input, now_ms))
-		;
-	if (exchange->state == EXCHANGE_RELAY)
-		buf_keep(&exchange->origin->in, input);
-}
-
-/* The upstream has closed: the end of a reply that ends so, or of one that is cut short. */
-static void on_input_end(struct exchange *exchange, int error, uint64_t now_ms)
-{
-	struct h1_reader *reader = &exchange->origin->reader;
-	/* A write that failed has taken the socket's error: what looks like an end is none. */
-	enum h1_event event = error || exchange->has_write_failed ? H1_BROKEN
-			      : exchange->is_tunnel               ? H1_END
-								  : h1_read_end(reader);
-
-	if (event == H1_END)
-		on_reply_end(exchange, NULL, now_ms);
+	if (exchange->coded.len > 0)
+		keep_trailer(exchange, trailer);
 	else
-		exchange_fail(exchange, REFUSAL_RESET, NULL, now_ms);
+		end_reply(exchange, trailer, now_ms);
 }
 
-static void read_origin(struct exchange *exchange, uint64_t now_ms)
+void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms)
 {
-	struct keeper *keeper = exchange->run->keeper;
-	struct origin *origin = exchange->origin;
+	static struct http_head trailer; /* large, and needed only in here */
+	struct bytes rest = { exchange->coded.data, exchange->coded.len };
 
-	do {
-		ssize_t n = stream_read(&origin->stream, keeper->input, KEEPER_INPUT_SIZE);
-
-		origin->read_waits = n == -EAGAIN ? origin->stream.waits_for : 0;
-		if (n == -EAGAIN)
-			return;
-		if (n <= 0) {
-			on_input_end(exchange, (int)n, now_ms);
-			return;
-		}
-		exchange->last_ms = now_ms;
-		process(exchange, (struct bytes){ keeper->input, (size_t)n }, now_ms);
-	} while (exchange->state == EXCHANGE_RELAY && origin->stream.has_pending &&
-		 origin->in.len == 0);
-}
-
-static bool may_read(const struct exchange *exchange)
-{
-	return exchange->origin->in.len == 0 && !exchange->run->is_stalled &&
-	       !exchange->is_reply_over;
-}
-
-void exchange_on_ready(struct exchange *exchange, unsigned int ready, uint64_t now_ms)
-{
-	/* TLS may have to write to read, and the other way round: both are tried. */
-	(void)ready;
-	if (exchange->request.len > 0)
-		exchange_mark_dirty(exchange);
-	if (may_read(exchange))
-		read_origin(exchange, now_ms);
-	if (exchange->state == EXCHANGE_RELAY)
-		exchange_set_interest(exchange);
+	take_data(exchange, &rest);
+	buf_keep(&exchange->coded, rest);
+	if (rest.len > 0 || !exchange->is_reply_complete)
+		return;
+	if (http_read_fields((struct bytes){ exchange->trailer.data, exchange->trailer.len },
+			     &trailer) != FAULT_NONE)
+		trailer.field_count = 0; /* it was read before */
+	end_reply(exchange, &trailer, now_ms);
 }
 
 void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now_ms)
 {
-	struct origin *origin = exchange->origin;
-
 	exchange->credit += credit;
-	if (exchange->state != EXCHANGE_RELAY)
-		return;
-	if (origin->in.len > 0)
-		process(exchange, (struct bytes){ origin->in.data, origin->in.len }, now_ms);
-	if (exchange->state != EXCHANGE_RELAY)
-		return;
-	/* What TLS has read ahead raises no event. */
-	if (origin->stream.has_pending && may_read(exchange))
-		read_origin(exchange, now_ms);
 	if (exchange->state == EXCHANGE_RELAY)
-		exchange_set_interest(exchange);
+		exchange->origin->wire->resume(exchange, now_ms);
 }
 
 void exchange_begin_tunnel(struct exchange *exchange, uint64_t now_ms)

@@ -14,9 +14,9 @@
 
 #include "base/clock.h"
 #include "base/die.h"
-#include "http/h1_write.h"
 #include "http/path.h"
 #include "keeper/egress.h"
+#include "keeper/origin.h"
 #include "keeper/route.h"
 #include "keeper/token.h"
 #include "keeper/verbose.h"
@@ -42,15 +42,12 @@ static const struct json_edit_rule no_members[] = { { NULL, NULL } };
 
 static void add_body(struct exchange *exchange, struct bytes data)
 {
-	char chunk[H1_CHUNK_HEAD_MAX];
-
 	if (data.len == 0)
 		return;
-	if (exchange->is_chunked)
-		buf_add(&exchange->request, chunk, h1_format_chunk_head(chunk, data.len));
-	buf_add(&exchange->request, data.data, data.len);
-	if (exchange->is_chunked)
-		buf_add_text(&exchange->request, H1_CHUNK_END);
+	if (exchange->state == EXCHANGE_RELAY)
+		exchange->origin->wire->add_body(exchange, data);
+	else
+		buf_add(&exchange->request, data.data, data.len);
 }
 
 static void write_head(struct exchange *exchange, const struct link_open *open, struct bytes path,
@@ -62,6 +59,7 @@ static void write_head(struct exchange *exchange, const struct link_open *open, 
 	attribution_write(&exchange->request, exchange->run->keeper->config,
 			  exchange->upstream->llm, exchange->upstream->key, &identity, open, path,
 			  framing);
+	exchange->head_len = exchange->request.len;
 }
 
 /* ---- who asks ---- */
@@ -458,6 +456,8 @@ int exchange_open(struct run *run, uint32_t id, struct bytes payload, uint64_t n
 	exchange->has_length = open.framing != FRAMING_CHUNKED;
 	exchange->body_left = open.length;
 	buf_init(&exchange->request, REQUEST_MAX);
+	buf_init(&exchange->coded, KEEPER_INPUT_SIZE);
+	buf_init(&exchange->trailer, HTTP_HEAD_MAX);
 	verbose_open(exchange, &open);
 	if (open.kind == LINK_KIND_LLM)
 		judge(exchange, payload, &open, now_ms);
@@ -574,8 +574,8 @@ int exchange_on_end(struct exchange *exchange, uint64_t now_ms)
 			return 0;
 		}
 	}
-	if (exchange->is_chunked)
-		buf_add_text(&exchange->request, H1_LAST_CHUNK);
+	if (exchange->state == EXCHANGE_RELAY)
+		exchange->origin->wire->end_body(exchange);
 	exchange_mark_dirty(exchange);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/die.h"
 #include "http/path.h"
 #include "keeper/exchange.h"
+#include "keeper/origin.h"
 
 /* ---- writing ---- */
 
@@ -18,7 +19,7 @@ static void stall(struct run *run)
 	run->is_stalled = true;
 	for (size_t i = 0; i < LINK_EXCHANGES_MAX; i++)
 		if (run->by_id[i] && run->by_id[i]->state == EXCHANGE_RELAY)
-			exchange_set_interest(run->by_id[i]);
+			run->by_id[i]->origin->wire->watch(run->by_id[i]);
 }
 
 /* It does again; what TLS has read ahead is read first, for there will be no event. */

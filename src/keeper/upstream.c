@@ -67,6 +67,8 @@ void upstream_close(struct upstream *upstream)
 {
 	while (upstream->idle)
 		origin_close(upstream->idle);
+	while (upstream->shared)
+		upstream->shared->wire->lose(upstream->shared);
 	secret_free(upstream->key);
 }
 

@@ -26,6 +26,8 @@ struct upstream {
 	struct secret *key;             /* or NULL */
 	struct origin *idle;            /* connections that wait for a request, the latest first */
 	size_t idle_count;
+	struct origin *shared; /* connections with HTTP/2 */
+	bool is_http1_only;    /* as it has said */
 	size_t use_count;      /* exchanges under way */
 	struct upstream *next; /* of hosts, the latest first */
 };
