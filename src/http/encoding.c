@@ -51,27 +51,57 @@ static struct bytes trim(struct bytes text)
 	return text;
 }
 
-int encoding_parse(struct bytes value, enum encoding ret_encodings[ENCODINGS_MAX],
-		   size_t *ret_count)
+/* The next element of a list; false when it was the last. */
+static bool take_element(struct bytes *list, struct bytes *ret_element)
 {
-	bool is_last = false;
+	bool is_last = !bytes_split(list, ',', ret_element);
 
-	*ret_count = 0;
-	while (!is_last) {
+	*ret_element = trim(is_last ? *list : *ret_element);
+	return !is_last;
+}
+
+int encoding_parse(struct bytes value, enum encoding *ret_encoding)
+{
+	struct bytes name;
+	bool has_more;
+
+	*ret_encoding = ENCODING_IDENTITY;
+	do {
 		enum encoding encoding = ENCODING_IDENTITY;
-		struct bytes name;
 		int r;
 
-		is_last = !bytes_split(&value, ',', &name);
-		name = trim(is_last ? value : name);
+		has_more = take_element(&value, &name);
 		r = name.len > 0 ? read_name(name, &encoding) : 0; /* RFC 9110 5.6.1.2 */
 		if (r < 0)
 			return r;
-		if (encoding == ENCODING_IDENTITY)
-			continue;
-		if (*ret_count == ENCODINGS_MAX)
+		if (encoding != ENCODING_IDENTITY && *ret_encoding != ENCODING_IDENTITY)
 			return -ENOTSUP;
-		ret_encodings[(*ret_count)++] = encoding;
-	}
+		if (encoding != ENCODING_IDENTITY)
+			*ret_encoding = encoding;
+	} while (has_more);
 	return 0;
+}
+
+void encoding_filter_accepted(struct bytes value, struct buf *out)
+{
+	const char *before = "";
+	struct bytes element;
+	bool has_more;
+
+	do {
+		struct bytes rest, name;
+		enum encoding encoding;
+
+		has_more = take_element(&value, &element);
+		rest = element;
+		if (!bytes_split(&rest, ';', &name))
+			name = element;
+		if (read_name(trim(name), &encoding) < 0)
+			continue;
+		buf_add_text(out, before);
+		buf_add(out, element.data, element.len);
+		before = ", ";
+	} while (has_more);
+	if (!before[0])
+		buf_add_text(out, "identity");
 }

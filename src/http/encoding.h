@@ -8,9 +8,8 @@
 #define HTTP_ENCODING_H
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/bytes.h"
-
-#define ENCODINGS_MAX 2 /* one upon the other */
 
 enum encoding {
 	ENCODING_IDENTITY,
@@ -21,11 +20,13 @@ enum encoding {
 };
 
 /*
- * Reads Content-Encoding: the codings in the order in which they were applied; identity is left
- * out. -ENOTSUP: one that is not known, or more than the limit; -EINVAL: not a list of names.
+ * Reads Content-Encoding. -ENOTSUP: a coding that is not known, or one upon another; -EINVAL: not
+ * a list of names.
  */
-int encoding_parse(struct bytes value, enum encoding ret_encodings[ENCODINGS_MAX],
-		   size_t *ret_count) must_check;
+int encoding_parse(struct bytes value, enum encoding *ret_encoding) must_check;
+
+/* Adds what of Accept-Encoding is known here, with its weights; "identity" when that is nothing. */
+void encoding_filter_accepted(struct bytes value, struct buf *out);
 
 /* The name, for a field. */
 const char *encoding_name(enum encoding encoding);

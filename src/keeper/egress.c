@@ -191,9 +191,7 @@ static bool is_passed_on(const struct exchange *exchange, uint64_t bound, struct
 	const struct vault *vault = &exchange->run->keeper->vault;
 
 	/* INV-NO-REFLECTION: what comes back is searched for secrets, and so must be readable. */
-	if (vault->scrubs && (bytes_equal_nocase(name, BYTES("accept-encoding")) ||
-			      bytes_equal_nocase(name, BYTES("range")) ||
-			      bytes_equal_nocase(name, BYTES("if-range"))))
+	if (vault->scrubs && scrub_is_hindered_by(name))
 		return false;
 	return !is_removed(name) && !is_injected(vault, bound, name) &&
 	       !is_override(exchange, name);
@@ -206,7 +204,7 @@ static struct framing choose_framing(struct exchange *exchange, const struct lin
 	const struct vault *vault = &exchange->run->keeper->vault;
 
 	if (open->framing == FRAMING_LENGTH && vault->count > 0 &&
-	    !substitute_keeps_length(vault->substitutes, syntax))
+	    (exchange->recode || !substitute_keeps_length(vault->substitutes, syntax)))
 		return (struct framing){ FRAMING_CHUNKED, 0 };
 	return (struct framing){ (enum http_framing)open->framing, open->length };
 }
@@ -215,6 +213,19 @@ static bool may_have_no_body(struct bytes method)
 {
 	return bytes_equal(method, BYTES("GET")) || bytes_equal(method, BYTES("HEAD")) ||
 	       bytes_equal(method, BYTES("OPTIONS"));
+}
+
+/* What the agent understands and can be read here. */
+static void write_accepted(struct buf *out, const struct link_open *open)
+{
+	struct bytes accepted = { "", 0 };
+
+	for (size_t i = 0; i < open->field_count; i++)
+		if (bytes_equal_nocase(open->fields[i].name, BYTES("accept-encoding")))
+			accepted = open->fields[i].value;
+	buf_add_text(out, "accept-encoding: ");
+	encoding_filter_accepted(accepted, out);
+	buf_add_text(out, "\r\n");
 }
 
 static int write_fields(struct exchange *exchange, const struct link_open *open, uint64_t bound)
@@ -229,7 +240,7 @@ static int write_fields(struct exchange *exchange, const struct link_open *open,
 		if ((bound >> i & 1) && vault->entries[i].config->inject_header)
 			write_injected(&exchange->request, &vault->entries[i]);
 	if (vault->scrubs)
-		h1_write_field(&exchange->request, BYTES("accept-encoding"), BYTES("identity"));
+		write_accepted(&exchange->request, open);
 	return r;
 }
 
@@ -257,23 +268,41 @@ static int write_head(struct exchange *exchange, const struct link_open *open, u
 	return r;
 }
 
+/* How the body is written and encoded. */
+static enum refusal read_type(struct exchange *exchange, const struct link_open *open)
+{
+	struct bytes type = { "", 0 };
+	enum encoding found = ENCODING_IDENTITY, encoding;
+
+	for (size_t i = 0; i < open->field_count; i++) {
+		const struct http_field *field = &open->fields[i];
+
+		if (bytes_equal_nocase(field->name, BYTES("content-type")))
+			type = field->value;
+		if (!bytes_equal_nocase(field->name, BYTES("content-encoding")))
+			continue;
+		if (encoding_parse(field->value, &encoding) < 0 || found != ENCODING_IDENTITY)
+			return REFUSAL_ENCODED;
+		found = encoding;
+	}
+	exchange->syntax = substitute_syntax_of(type);
+	if (found != ENCODING_IDENTITY)
+		exchange->recode = recode_new(found);
+	return REFUSAL_NONE;
+}
+
 /* What a body is looked through for: bound secrets where they may stand, others to refuse them. */
 static enum refusal prepare_body(struct exchange *exchange, const struct link_open *open,
 				 uint64_t bound)
 {
 	const struct vault *vault = &exchange->run->keeper->vault;
-	struct bytes type = { "", 0 };
+	enum refusal refusal;
 
 	if (open->framing == FRAMING_NONE || vault->count == 0)
 		return REFUSAL_NONE;
-	for (size_t i = 0; i < open->field_count; i++) {
-		if (bytes_equal_nocase(open->fields[i].name, BYTES("content-encoding")) &&
-		    !bytes_equal_nocase(open->fields[i].value, BYTES("identity")))
-			return REFUSAL_ENCODED;
-		if (bytes_equal_nocase(open->fields[i].name, BYTES("content-type")))
-			type = open->fields[i].value;
-	}
-	exchange->syntax = substitute_syntax_of(type);
+	refusal = read_type(exchange, open);
+	if (refusal != REFUSAL_NONE)
+		return refusal;
 	exchange->substitute = malloc(sizeof(*exchange->substitute));
 	if (!exchange->substitute)
 		die_no_memory();

@@ -58,6 +58,8 @@ static void free_exchange(struct loop_deferred *deferred)
 	free(exchange->label);
 	free(exchange->place);
 	free(exchange->substitute);
+	recode_free(exchange->recode);
+	decoder_free(exchange->decoder);
 	scrub_fini(&exchange->scrub);
 	free(exchange);
 }

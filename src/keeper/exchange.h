@@ -16,6 +16,7 @@
 #include "keeper/attribution.h"
 #include "keeper/cost.h"
 #include "keeper/json_edit.h"
+#include "keeper/recode.h"
 #include "keeper/refusal.h"
 #include "keeper/run.h"
 #include "keeper/substitute.h"
@@ -66,6 +67,9 @@ struct exchange {
 	const struct scrub_set *scrubs; /* what is taken out of the reply, or NULL */
 	struct substitute *substitute;  /* of the request's body, or NULL */
 	enum syntax syntax;             /* ... how it is written */
+	struct recode *recode;          /* ... how it is encoded, or NULL */
+	struct decoder *decoder;        /* of the reply's body, or NULL */
+	bool has_decoded;               /* there is more in the decoder than was taken */
 	struct cost cost;
 	uint32_t credit;    /* bytes of the reply that the gate takes */
 	uint32_t granted;   /* bytes of the request that the gate may send */
@@ -117,6 +121,12 @@ void exchange_on_reply_data(struct exchange *exchange, struct bytes data, uint64
 void exchange_on_reply_end(struct exchange *exchange, const struct http_head *trailer,
 			   uint64_t now_ms);
 void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms);
+
+/* Whether something of the reply waits for credit. */
+static inline bool exchange_holds_reply(const struct exchange *exchange)
+{
+	return exchange->coded.len > 0 || exchange->has_decoded;
+}
 
 /* The gate takes so much more: what had to wait goes on. */
 void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now_ms);

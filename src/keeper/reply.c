@@ -11,7 +11,8 @@
 
 /* ---- the head ---- */
 
-#define INTERIM_MAX 32 /* replies before the reply */
+#define INTERIM_MAX  32 /* replies before the reply */
+#define DECODE_PIECE 16384
 
 /* The identity of the call, for the records; never shown to be more than plain text. */
 static void note_text(char *ret_text, size_t most, struct bytes value)
@@ -43,6 +44,8 @@ static void note_fields(struct exchange *exchange, const struct http_head *head)
 static bool is_passed_on(const struct exchange *exchange, const struct http_head *head,
 			 const struct http_field *field)
 {
+	if (exchange->decoder && bytes_equal_nocase(field->name, BYTES("content-encoding")))
+		return false;
 	return !http_is_hop_by_hop(head, field->name) &&
 	       !bytes_equal_nocase(field->name, BYTES("content-length")) &&
 	       !scrub_is_in(exchange->scrubs, field->value) &&
@@ -68,32 +71,53 @@ static void send_head(struct exchange *exchange, const struct http_head *head)
 	reply.reason = scrub_is_in(exchange->scrubs, head->reason) ? BYTES("") : head->reason;
 	reply.framing = (uint8_t)head->framing;
 	reply.length = head->framing == FRAMING_LENGTH || exchange->is_head ? head->length : 0;
+	if (exchange->decoder) { /* nobody knows how much it will be */
+		reply.framing = head->framing == FRAMING_LENGTH ? FRAMING_CHUNKED
+								: (uint8_t)head->framing;
+		reply.length = 0;
+	}
 	reply.field_count = copy_fields(exchange, head, reply.fields);
 	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
 }
 
-/* INV-NO-REFLECTION: what cannot be read cannot be searched for the secret. */
-static bool is_encoded(const struct exchange *exchange, const struct http_head *head)
+/*
+ * INV-NO-REFLECTION: what cannot be read cannot be searched for the secret. What is decoded here
+ * is passed on decoded, which a client has to expect. 0 or -errno.
+ */
+static int prepare_decoder(struct exchange *exchange, const struct http_head *head)
 {
-	for (size_t i = 0; exchange->scrubs && i < head->field_count; i++)
-		if (bytes_equal_nocase(head->fields[i].name, BYTES("content-encoding")) &&
-		    !bytes_equal_nocase(head->fields[i].value, BYTES("identity")))
-			return true;
-	return false;
+	static const struct encoding_limits no_limits = { UINT64_MAX, UINT32_MAX };
+	enum encoding found = ENCODING_IDENTITY, encoding;
+
+	for (size_t i = 0; exchange->scrubs && i < head->field_count; i++) {
+		const struct http_field *field = &head->fields[i];
+
+		if (bytes_equal_nocase(field->name, BYTES("grpc-encoding")) &&
+		    !bytes_equal_nocase(field->value, BYTES("identity")))
+			return -ENOTSUP; /* of each message; it was not asked for */
+		if (!bytes_equal_nocase(field->name, BYTES("content-encoding")))
+			continue;
+		if (encoding_parse(field->value, &encoding) < 0 || found != ENCODING_IDENTITY)
+			return -ENOTSUP;
+		found = encoding;
+	}
+	/* What grows without bound only waits for credit. */
+	if (found != ENCODING_IDENTITY && head->status >= 200)
+		exchange->decoder = decoder_new(found, &no_limits);
+	return 0;
 }
 
 /* What cannot be passed on, and why; or NULL. */
-static const char *find_fault(const struct exchange *exchange, const struct http_head *head)
+static const char *find_fault(struct exchange *exchange, const struct http_head *head)
 {
 	if (head->status == 101)
 		return "it switched protocols";
 	if (exchange->scrubs && head->status == 206)
 		return "it is a part, and the whole was asked for";
-	if (is_encoded(exchange, head))
-		return "it is encoded, and was asked not to be";
 	if (head->status < 200 && exchange->interim_count == INTERIM_MAX)
 		return "it has no end of interim replies";
-	return NULL;
+	return prepare_decoder(exchange, head) < 0 ? "it is encoded in a way that cannot be read"
+						   : NULL;
 }
 
 void exchange_on_reply_head(struct exchange *exchange, const struct http_head *head,
@@ -131,27 +155,57 @@ static void emit(void *owner, struct bytes data)
 	}
 }
 
-/* As much as the gate takes. */
-static void take_data(struct exchange *exchange, struct bytes *data)
+static void pass_on(struct exchange *exchange, struct bytes data)
 {
-	struct bytes part = bytes_take(data,
-				       data->len < exchange->credit ? data->len : exchange->credit);
-
-	if (part.len == 0)
-		return;
-	exchange->credit -= (uint32_t)part.len;
-	exchange->received_bytes += part.len;
+	exchange->credit -= (uint32_t)data.len;
 	if (exchange->finds_cost)
-		cost_push(&exchange->cost, part);
-	scrub_push(&exchange->scrub, exchange->scrubs, part, emit, exchange);
+		cost_push(&exchange->cost, data);
+	scrub_push(&exchange->scrub, exchange->scrubs, data, emit, exchange);
+}
+
+/* Decodes as much as the gate takes. 0, or -EBADMSG. */
+static int decode(struct exchange *exchange, struct bytes *data)
+{
+	char piece[DECODE_PIECE];
+	int state = ENCODING_NEEDS_ROOM;
+
+	while (state == ENCODING_NEEDS_ROOM && exchange->credit > 0) {
+		size_t room = exchange->credit < sizeof(piece) ? exchange->credit : sizeof(piece);
+		size_t len;
+
+		state = decoder_push(exchange->decoder, data, piece, room, &len);
+		if (len > 0)
+			pass_on(exchange, (struct bytes){ piece, len });
+	}
+	explicit_bzero(piece, sizeof(piece)); /* there may be a secret in it */
+	exchange->has_decoded = state == ENCODING_NEEDS_ROOM;
+	return state < 0 ? state : 0;
+}
+
+/* As much as the gate takes. */
+static void take_data(struct exchange *exchange, struct bytes *data, uint64_t now_ms)
+{
+	size_t len = data->len;
+
+	if (exchange->decoder) {
+		if (decode(exchange, data) < 0) {
+			exchange_fail(exchange, REFUSAL_GARBAGE, "its content coding is broken",
+				      now_ms);
+			return;
+		}
+	} else if (exchange->credit > 0 && len > 0) {
+		pass_on(exchange,
+			bytes_take(data, len < exchange->credit ? len : exchange->credit));
+	}
+	exchange->received_bytes += len - data->len;
 }
 
 void exchange_on_reply_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
 {
-	(void)now_ms;
-	if (exchange->coded.len == 0)
-		take_data(exchange, &data);
-	buf_add(&exchange->coded, data.data, data.len);
+	if (!exchange_holds_reply(exchange))
+		take_data(exchange, &data, now_ms);
+	if (exchange->state == EXCHANGE_RELAY)
+		buf_add(&exchange->coded, data.data, data.len);
 }
 
 /* Everything was passed on: the end. */
@@ -159,6 +213,10 @@ static void end_reply(struct exchange *exchange, const struct http_head *trailer
 {
 	static struct link_end end;
 
+	if (exchange->decoder && decoder_finish(exchange->decoder) < 0) {
+		exchange_fail(exchange, REFUSAL_GARBAGE, "its content coding has no end", now_ms);
+		return;
+	}
 	scrub_finish(&exchange->scrub, exchange->scrubs, emit, exchange);
 	exchange->is_reply_over = true;
 	end.field_count = trailer ? copy_fields(exchange, trailer, end.fields) : 0;
@@ -183,7 +241,7 @@ static void keep_trailer(struct exchange *exchange, const struct http_head *trai
 void exchange_on_reply_end(struct exchange *exchange, const struct http_head *trailer,
 			   uint64_t now_ms)
 {
-	if (exchange->coded.len > 0)
+	if (exchange_holds_reply(exchange))
 		keep_trailer(exchange, trailer);
 	else
 		end_reply(exchange, trailer, now_ms);
@@ -194,9 +252,11 @@ void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms)
 	static struct http_head trailer; /* large, and needed only in here */
 	struct bytes rest = { exchange->coded.data, exchange->coded.len };
 
-	take_data(exchange, &rest);
+	take_data(exchange, &rest, now_ms);
+	if (exchange->state != EXCHANGE_RELAY)
+		return;
 	buf_keep(&exchange->coded, rest);
-	if (rest.len > 0 || !exchange->is_reply_complete)
+	if (exchange_holds_reply(exchange) || !exchange->is_reply_complete)
 		return;
 	if (http_read_fields((struct bytes){ exchange->trailer.data, exchange->trailer.len },
 			     &trailer) != FAULT_NONE)

@@ -471,15 +471,56 @@ static void emit_body(void *owner, struct bytes data)
 	add_body(owner, data);
 }
 
-/* A piece for a host, with secrets in place; one that must not be there ends the request. */
+/* What a failure of a body's pieces means to the agent. */
+static enum refusal refusal_of_body(int error)
+{
+	switch (error) {
+	case -EPERM:
+		return REFUSAL_MISPLACED;
+	case -EBADMSG:
+		return REFUSAL_BAD_ENCODING;
+	case -E2BIG:
+		return REFUSAL_BODY_TOO_LARGE;
+	default:
+		return REFUSAL_NOT_JSON;
+	}
+}
+
+/* -EPERM when a placeholder was found that must not be there; -E2BIG when it grows too much. */
+static int check_body(const struct exchange *exchange)
+{
+	if (exchange->substitute->found.refused)
+		return -EPERM;
+	return exchange->request.len == exchange->request.max ? -E2BIG : 0;
+}
+
+/* A piece for a host, with secrets in place. */
 static int pass_on_to_host(struct exchange *exchange, struct bytes data)
 {
+	int r = 0;
+
 	if (!exchange->substitute) {
 		add_body(exchange, data);
 		return 0;
 	}
-	substitute_push(exchange->substitute, data, emit_body, exchange);
-	return exchange->substitute->found.refused ? -EPERM : 0;
+	if (exchange->recode)
+		r = recode_push(exchange->recode, data, exchange->substitute, emit_body, exchange);
+	else
+		substitute_push(exchange->substitute, data, emit_body, exchange);
+	return r < 0 ? r : check_body(exchange);
+}
+
+static int end_for_host(struct exchange *exchange)
+{
+	int r = 0;
+
+	if (!exchange->substitute)
+		return 0;
+	if (exchange->recode)
+		r = recode_finish(exchange->recode, exchange->substitute, emit_body, exchange);
+	else
+		substitute_finish(exchange->substitute, emit_body, exchange);
+	return r < 0 ? r : check_body(exchange);
 }
 
 /* A piece of a body whose head is written. */
@@ -496,14 +537,14 @@ static int pass_on(struct exchange *exchange, struct bytes data)
 		if (json_edit_push(&body->edit, data, NULL) < 0)
 			body->edit.model_len = 0;
 		add_body(exchange, data);
-		return is_model_in_doubt(body) ? -EBADMSG : 0;
+		return is_model_in_doubt(body) ? -EINVAL : 0;
 	}
 	buf_init(&edited, BODY_MAX);
 	r = json_edit_push(&body->edit, data, &edited);
 	if (r == 0)
 		add_body(exchange, (struct bytes){ edited.data, edited.len });
 	buf_fini(&edited);
-	return is_model_in_doubt(body) ? -EBADMSG : r;
+	return is_model_in_doubt(body) || r < 0 ? -EINVAL : 0;
 }
 
 static void on_held_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
@@ -541,8 +582,7 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 	}
 	r = pass_on(exchange, data);
 	if (r < 0)
-		exchange_fail(exchange, r == -EPERM ? REFUSAL_MISPLACED : REFUSAL_NOT_JSON, NULL,
-			      now_ms);
+		exchange_fail(exchange, refusal_of_body(r), NULL, now_ms);
 	else
 		exchange_mark_dirty(exchange);
 	return 0;
@@ -551,6 +591,7 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 int exchange_on_end(struct exchange *exchange, uint64_t now_ms)
 {
 	struct exchange_body *body = exchange->body;
+	int r;
 
 	if (exchange->is_request_over || (exchange->has_length && exchange->body_left > 0))
 		return -EPROTO;
@@ -567,12 +608,10 @@ int exchange_on_end(struct exchange *exchange, uint64_t now_ms)
 		note_model(exchange);
 		body_free(exchange);
 	}
-	if (exchange->substitute) {
-		substitute_finish(exchange->substitute, emit_body, exchange);
-		if (exchange->substitute->found.refused) {
-			exchange_fail(exchange, REFUSAL_MISPLACED, NULL, now_ms);
-			return 0;
-		}
+	r = end_for_host(exchange);
+	if (r < 0) {
+		exchange_fail(exchange, refusal_of_body(r), NULL, now_ms);
+		return 0;
 	}
 	if (exchange->state == EXCHANGE_RELAY)
 		exchange->origin->wire->end_body(exchange);

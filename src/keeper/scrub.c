@@ -221,3 +221,18 @@ bool scrub_text(const struct scrub_set *set, struct bytes text, char *ret_text)
 	scrub_fini(&scrub);
 	return scrub.count > 0;
 }
+
+bool scrub_is_hindered_by(struct bytes field_name)
+{
+	static const struct bytes names[] = {
+		BYTES("accept-encoding"),
+		BYTES("grpc-accept-encoding"),
+		BYTES("range"),
+		BYTES("if-range"),
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (bytes_equal_nocase(field_name, names[i]))
+			return true;
+	return false;
+}

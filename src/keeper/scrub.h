@@ -57,6 +57,10 @@ void scrub_finish(struct scrub *scrub, const struct scrub_set *set, scrub_emit *
 /* Whether a text has one. */
 bool scrub_is_in(const struct scrub_set *set, struct bytes text);
 
+/* Fields of a request that ask for a reply in which nothing could be found: in parts, or encoded
+ * as it is not read here. */
+bool scrub_is_hindered_by(struct bytes field_name);
+
 /* A whole text: writes as many bytes as it has. Returns whether anything was taken out. */
 bool scrub_text(const struct scrub_set *set, struct bytes text, char *ret_text);
 

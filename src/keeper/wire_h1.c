@@ -134,7 +134,7 @@ static bool step(struct exchange *exchange, struct bytes *input, uint64_t now_ms
 	struct bytes part = { input->data, len };
 	enum h1_event event;
 
-	if (len == 0 && reader->state != H1_STATE_OVER)
+	if ((len == 0 && reader->state != H1_STATE_OVER) || exchange_holds_reply(exchange))
 		return false;
 	event = h1_read(reader, &part, result);
 	bytes_take(input, len - part.len);
@@ -200,8 +200,8 @@ static void on_input_end(struct exchange *exchange, int error, uint64_t now_ms)
 
 static bool may_read(const struct exchange *exchange)
 {
-	return exchange->origin->in.len == 0 && !exchange->run->is_stalled &&
-	       !exchange->is_reply_over;
+	return exchange->origin->in.len == 0 && !exchange_holds_reply(exchange) &&
+	       !exchange->run->is_stalled && !exchange->is_reply_over;
 }
 
 static void read_origin(struct exchange *exchange, uint64_t now_ms)
@@ -221,7 +221,7 @@ static void read_origin(struct exchange *exchange, uint64_t now_ms)
 		exchange->last_ms = now_ms;
 		process(exchange, (struct bytes){ keeper->input, (size_t)n }, now_ms);
 	} while (exchange->state == EXCHANGE_RELAY && origin->stream.has_pending &&
-		 origin->in.len == 0);
+		 may_read(exchange));
 }
 
 static void watch(struct exchange *exchange)
@@ -250,7 +250,10 @@ static void resume(struct exchange *exchange, uint64_t now_ms)
 {
 	struct origin *origin = exchange->origin;
 
-	if (origin->in.len > 0)
+	if (exchange_holds_reply(exchange))
+		exchange_on_reply_room(exchange, now_ms);
+	/* Also without any: the end of a reply may have had to wait. */
+	if (exchange->state == EXCHANGE_RELAY)
 		process(exchange, (struct bytes){ origin->in.data, origin->in.len }, now_ms);
 	if (exchange->state != EXCHANGE_RELAY)
 		return;

@@ -195,7 +195,7 @@ static void resume(struct exchange *exchange, uint64_t now_ms)
 {
 	size_t waiting = exchange->coded.len;
 
-	if (waiting > 0)
+	if (exchange_holds_reply(exchange))
 		exchange_on_reply_room(exchange, now_ms);
 	if (exchange->state == EXCHANGE_RELAY) {
 		consume(exchange, waiting - exchange->coded.len);

@@ -259,37 +259,58 @@ static void lists_of_codings_are_read(void **state)
 	static const struct {
 		const char *value;
 		int result;
-		size_t count;
-		enum encoding encodings[2];
+		enum encoding encoding;
 	} rows[] = {
-		{ "gzip", 0, 1, { ENCODING_GZIP } },
-		{ "X-GZip", 0, 1, { ENCODING_GZIP } },
-		{ " br ", 0, 1, { ENCODING_BR } },
-		{ "deflate,zstd", 0, 2, { ENCODING_DEFLATE, ENCODING_ZSTD } },
-		{ "identity", 0, 0, { 0 } },
-		{ "identity, gzip,, ", 0, 1, { ENCODING_GZIP } },
-		{ "", 0, 0, { 0 } },
-		{ "gzip, gzip, gzip", -ENOTSUP, 0, { 0 } },
-		{ "compress", -ENOTSUP, 0, { 0 } },
-		{ "gzip;q=1", -EINVAL, 0, { 0 } },
-		{ "gz ip", -EINVAL, 0, { 0 } },
+		{ "", 0, ENCODING_IDENTITY },
+		{ "identity", 0, ENCODING_IDENTITY },
+		{ "gzip", 0, ENCODING_GZIP },
+		{ "X-GZip", 0, ENCODING_GZIP },
+		{ " br\t", 0, ENCODING_BR },
+		{ ",zstd, ,identity", 0, ENCODING_ZSTD },
+		{ "identity, deflate", 0, ENCODING_DEFLATE },
+		{ "gzip, br", -ENOTSUP, 0 },
+		{ "gzip, gzip", -ENOTSUP, 0 },
+		{ "compress", -ENOTSUP, 0 },
+		{ "gzip;q=1", -EINVAL, 0 },
+		{ "gz ip", -EINVAL, 0 },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		enum encoding encodings[ENCODINGS_MAX];
-		size_t count;
+		enum encoding encoding;
 
-		assert_int_equal(encoding_parse(bytes_of(rows[i].value), encodings, &count),
+		assert_int_equal(encoding_parse(bytes_of(rows[i].value), &encoding),
 				 rows[i].result);
-		if (rows[i].result < 0)
-			continue;
-		assert_int_equal(count, rows[i].count);
-		for (size_t j = 0; j < count; j++)
-			assert_int_equal(encodings[j], rows[i].encodings[j]);
+		if (rows[i].result == 0)
+			assert_int_equal(encoding, rows[i].encoding);
 	}
 	assert_string_equal(encoding_name(ENCODING_GZIP), "gzip");
 	assert_string_equal(encoding_name(ENCODING_ZSTD), "zstd");
+}
+
+static void only_what_can_be_read_is_accepted(void **state)
+{
+	static const struct {
+		const char *value, *result;
+	} rows[] = {
+		{ "gzip, deflate, br, zstd", "gzip, deflate, br, zstd" },
+		{ "gzip;q=0.5 , compress, br ;q=1", "gzip;q=0.5, br ;q=1" },
+		{ "dcb, dcz, x-gzip", "x-gzip" },
+		{ "*", "identity" },
+		{ "", "identity" },
+		{ "identity;q=0, *;q=0", "identity;q=0" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf out;
+
+		buf_init(&out, 4096);
+		encoding_filter_accepted(bytes_of(rows[i].value), &out);
+		buf_add(&out, "", 1);
+		assert_string_equal(out.data, rows[i].result);
+		buf_fini(&out);
+	}
 }
 
 int main(void)
@@ -297,5 +318,6 @@ int main(void)
 	RUN_TESTS(TEST(what_is_written_is_read), TEST(what_is_flushed_is_there),
 		  TEST(what_is_cut_short_is_no_end), TEST(nothing_may_follow_the_end),
 		  TEST(members_and_frames_are_joined), TEST(bare_deflate_is_read_too),
-		  TEST(bombs_are_noticed), TEST(lists_of_codings_are_read));
+		  TEST(bombs_are_noticed), TEST(lists_of_codings_are_read),
+		  TEST(only_what_can_be_read_is_accepted));
 }
