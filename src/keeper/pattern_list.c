@@ -93,8 +93,7 @@ static bool is_alnum(char c)
 	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-/* Whether they differ in nothing but letters and digits: then no form says more than another. */
-static bool is_of_same_shape(struct bytes a, struct bytes b)
+bool pattern_is_of_same_shape(struct bytes a, struct bytes b)
 {
 	if (a.len != b.len)
 		return false;
@@ -105,22 +104,25 @@ static bool is_of_same_shape(struct bytes a, struct bytes b)
 }
 
 /* The first of its kind is right wherever that kind is. */
-static size_t first_of_kind(enum form_kind kind)
+static size_t right_form(unsigned int kinds)
 {
 	size_t form = 0;
 
-	while (form_kind(form) != kind)
+	if (kinds != FORM_RAW)
+		kinds &= ~(unsigned int)FORM_RAW;
+	while (!(kinds & form_kind(form)))
 		form++;
 	return form;
 }
 
 static size_t write_replacement(size_t form, const struct pattern *pattern, size_t len,
-				enum pattern_fit fit, char *ret_text)
+				unsigned int kinds, enum pattern_fit fit, char *ret_text)
 {
 	size_t written;
 
-	if (fit == PATTERN_SAME_SYNTAX && !is_of_same_shape(pattern->text, pattern->replacement))
-		form = first_of_kind(form_kind(form));
+	if (fit == PATTERN_SAME_SYNTAX &&
+	    !pattern_is_of_same_shape(pattern->text, pattern->replacement))
+		form = right_form(kinds);
 	written = form_write(form, pattern->replacement, ret_text);
 	if (fit == PATTERN_SAME_SYNTAX)
 		return written;
@@ -147,7 +149,8 @@ int pattern_list_add_forms(struct pattern_list *list, const struct pattern *patt
 
 		if (len < least)
 			continue;
-		added.replacement.len = write_replacement(form, pattern, len, fit, replacement);
+		added.replacement.len = write_replacement(form, pattern, len, kinds, fit,
+							  replacement);
 		r = pattern_list_add(list, &added);
 	}
 	explicit_bzero(text, size);

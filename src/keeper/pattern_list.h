@@ -25,6 +25,9 @@ void pattern_list_fini(struct pattern_list *list);
  */
 int pattern_list_add(struct pattern_list *list, const struct pattern *pattern) must_check;
 
+/* Whether they differ in nothing but letters and digits: then no form says more than another. */
+bool pattern_is_of_same_shape(struct bytes a, struct bytes b);
+
 /* What matters about a form that takes another's place. */
 enum pattern_fit {
 	PATTERN_SAME_LENGTH, /* cut, or filled with asterisks; short forms are left out */
@@ -33,7 +36,8 @@ enum pattern_fit {
 
 /*
  * Adds every form of `kinds` (form.h) of a pattern: its replacement is the same form of the
- * pattern's. Results as above.
+ * pattern's. FORM_RAW beside another kind is how that is typed by people: right there is only the
+ * other one. Results as above.
  */
 int pattern_list_add_forms(struct pattern_list *list, const struct pattern *pattern,
 			   unsigned int kinds, enum pattern_fit fit) must_check;

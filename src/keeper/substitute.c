@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * There is an automaton for each syntax. It knows all placeholders of the run: which of them
- * become values is a matter of the request and of the place, and decided when one is found.
+ * There is an automaton for each syntax, and one for targets. It knows all placeholders of the
+ * run: which of them become values is a matter of the request and of the place, and decided when
+ * one is found.
+ *
+ * A body streams, so its automaton knows the forms that encoders write, and the placeholder as
+ * people type it. A target is there as a whole, and has been through more hands: each of a
+ * placeholder's bytes may be percent-encoded in it or not. So it is decoded before it is searched.
  */
 #include "keeper/substitute.h"
 
@@ -20,12 +25,14 @@ _Static_assert(SUBSTITUTE_SECRETS_MAX <= 64, "a mask has 64 bits");
 /* Which forms of a placeholder are one, by syntax. */
 static const unsigned int syntax_kinds[] = {
 	[SYNTAX_RAW] = FORM_RAW,
-	[SYNTAX_JSON] = FORM_JSON,
-	[SYNTAX_PERCENT] = FORM_PERCENT,
+	[SYNTAX_JSON] = FORM_RAW | FORM_JSON,
+	[SYNTAX_PERCENT] = FORM_RAW | FORM_PERCENT,
 };
 
 struct substitute_set {
 	struct automaton *automata[ARRAY_LEN(syntax_kinds)];
+	struct automaton *target; /* of placeholders as decode() leaves them */
+	uint64_t same_shape;      /* a mask: the placeholder differs in letters and digits only */
 	uint64_t allowed[PLACES]; /* by the number of the place's bit */
 };
 
@@ -43,6 +50,65 @@ static int make_automaton(const struct substitute_secret *secrets, size_t count,
 					   (unsigned int)i };
 
 		r = pattern_list_add_forms(&list, &pattern, kinds, PATTERN_SAME_SYNTAX);
+	}
+	if (r == 0)
+		r = automaton_new(list.patterns, list.count, ret_automaton);
+	pattern_list_fini(&list);
+	return r;
+}
+
+/*
+ * One byte of a target, off its front. A space is often written as a plus sign, and both are the
+ * same here; what is no percent-encoding stands for itself.
+ */
+static char decode(struct bytes *text)
+{
+	char c = bytes_take(text, 1).data[0];
+	int high, low;
+
+	if (c == '%' && text->len >= 2 && (high = hex_digit(text->data[0])) >= 0 &&
+	    (low = hex_digit(text->data[1])) >= 0) {
+		bytes_take(text, 2);
+		c = (char)(high << 4 | low);
+	}
+	return (char)(c == ' ' ? '+' : c);
+}
+
+/* A placeholder is found by what is left of it, also when a percent sign of its own was decoded. */
+static int add_target_patterns(struct pattern_list *list, const struct pattern *pattern)
+{
+	struct bytes rest = pattern->text;
+	char *text = malloc(rest.len);
+	struct pattern added = *pattern;
+	int r;
+
+	if (!text)
+		die_no_memory();
+	for (size_t i = 0; i < rest.len; i++)
+		text[i] = (char)(rest.data[i] == ' ' ? '+' : rest.data[i]);
+	added.text = (struct bytes){ text, rest.len };
+	r = pattern_list_add(list, &added);
+	added.text.len = 0;
+	while (rest.len > 0)
+		text[added.text.len++] = decode(&rest);
+	if (r == 0)
+		r = pattern_list_add(list, &added);
+	free(text);
+	return r;
+}
+
+static int make_target_automaton(const struct substitute_secret *secrets, size_t count,
+				 struct automaton **ret_automaton)
+{
+	struct pattern_list list;
+	int r = 0;
+
+	pattern_list_init(&list);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		struct pattern pattern = { secrets[i].placeholder, secrets[i].value,
+					   (unsigned int)i };
+
+		r = add_target_patterns(&list, &pattern);
 	}
 	if (r == 0)
 		r = automaton_new(list.patterns, list.count, ret_automaton);
@@ -71,6 +137,8 @@ static int add_secret(struct substitute_set *set, const struct substitute_secret
 	for (size_t i = 0; i < PLACES; i++)
 		if (places & 1U << i)
 			set->allowed[i] |= UINT64_C(1) << index;
+	if (pattern_is_of_same_shape(secret->placeholder, secret->value))
+		set->same_shape |= UINT64_C(1) << index;
 	return 0;
 }
 
@@ -92,6 +160,8 @@ int substitute_set_new(const struct substitute_secret *secrets, size_t count,
 		r = add_secret(set, &secrets[i], i);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(syntax_kinds); i++)
 		r = make_automaton(secrets, count, syntax_kinds[i], &set->automata[i]);
+	if (r == 0)
+		r = make_target_automaton(secrets, count, &set->target);
 	if (r < 0)
 		substitute_set_free(set);
 	else
@@ -105,6 +175,7 @@ void substitute_set_free(struct substitute_set *set)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(syntax_kinds); i++)
 		automaton_free(set->automata[i]);
+	automaton_free(set->target);
 	free(set);
 }
 
@@ -115,6 +186,15 @@ bool substitute_keeps_length(const struct substitute_set *set, enum syntax synta
 
 /* ---- a stream ---- */
 
+static uint64_t allowed_at(const struct substitute_set *set, enum keeper_place place)
+{
+	size_t i = 0;
+
+	while (place != 1U << i)
+		i++;
+	return set->allowed[i];
+}
+
 void substitute_init(struct substitute *substitute, const struct substitute_set *set,
 		     uint64_t bound, enum keeper_place place, enum syntax syntax)
 {
@@ -122,9 +202,7 @@ void substitute_init(struct substitute *substitute, const struct substitute_set 
 	if (!set)
 		return;
 	substitute->automaton = set->automata[syntax];
-	for (size_t i = 0; i < PLACES; i++)
-		if (place == 1U << i)
-			substitute->allowed = bound & set->allowed[i];
+	substitute->allowed = bound & allowed_at(set, place);
 }
 
 struct sink {
@@ -133,19 +211,25 @@ struct sink {
 	void *owner;
 };
 
-/* INV-HOST-SCOPED: here, and nowhere else, a placeholder becomes a secret. */
+/* INV-HOST-SCOPED: here, and nowhere else, it is decided that a placeholder becomes a secret. */
+static bool may_be_used(struct substitute *substitute, const struct pattern *match)
+{
+	uint64_t bit = UINT64_C(1) << match->tag;
+	bool is_allowed = bit & substitute->allowed;
+
+	if (is_allowed)
+		substitute->found.used |= bit;
+	else
+		substitute->found.refused |= bit;
+	return is_allowed;
+}
+
 static void on_emit(void *owner, struct bytes data, const struct pattern *match)
 {
 	struct sink *sink = owner;
-	struct substitute *substitute = sink->substitute;
-	uint64_t bit = match ? UINT64_C(1) << match->tag : 0;
 
-	if (bit & substitute->allowed) {
-		substitute->found.used |= bit;
-	} else if (match) {
-		substitute->found.refused |= bit;
+	if (match && !may_be_used(sink->substitute, match))
 		data = match->text;
-	}
 	sink->emit(sink->owner, data);
 }
 
@@ -183,6 +267,16 @@ static void append(void *owner, struct bytes data)
 		output->is_full = true;
 }
 
+static int finish_text(const struct substitute *substitute, const struct output *output,
+		       struct substitute_found *found)
+{
+	found->used |= substitute->found.used;
+	found->refused |= substitute->found.refused;
+	if (substitute->found.refused)
+		return -EPERM;
+	return output->is_full ? -E2BIG : 0;
+}
+
 static int substitute_text(struct substitute *substitute, struct bytes text, struct buf *out,
 			   struct substitute_found *found)
 {
@@ -190,11 +284,7 @@ static int substitute_text(struct substitute *substitute, struct bytes text, str
 
 	substitute_push(substitute, text, append, &output);
 	substitute_finish(substitute, append, &output);
-	found->used |= substitute->found.used;
-	found->refused |= substitute->found.refused;
-	if (substitute->found.refused)
-		return -EPERM;
-	return output.is_full ? -E2BIG : 0;
+	return finish_text(substitute, &output, found);
 }
 
 /* The credentials of "Basic credentials", or nothing. */
@@ -263,21 +353,138 @@ int substitute_header(const struct substitute_set *set, uint64_t bound, struct b
 	return substitute_text(&substitute, value, out, found);
 }
 
+/* ---- targets ---- */
+
+/* A target, decoded. It is the agent's, and has no secret in it. */
+struct spelling {
+	struct substitute substitute;
+	uint64_t in_path, in_query; /* which may be there */
+	uint64_t same_shape;
+	struct output output;
+	struct bytes source;
+	size_t path_len; /* of the source */
+	size_t at;       /* how much of the text has gone out */
+	size_t len;
+	char text[HTTP_TARGET_MAX];
+	uint32_t from[HTTP_TARGET_MAX + 1]; /* where each byte, and the end, is in the source */
+};
+
+static void spell(struct spelling *spelling, struct bytes source)
+{
+	struct bytes rest = source, query;
+
+	spelling->source = source;
+	spelling->path_len = http_path_split(source, &query).len;
+	spelling->at = spelling->len = 0;
+	while (rest.len > 0) {
+		spelling->from[spelling->len] = (uint32_t)(source.len - rest.len);
+		spelling->text[spelling->len++] = decode(&rest);
+	}
+	spelling->from[spelling->len] = (uint32_t)source.len;
+}
+
+/* As they came: `len` bytes from the `at`th on. */
+static struct bytes source_of(const struct spelling *spelling, size_t at, size_t len)
+{
+	return (struct bytes){ spelling->source.data + spelling->from[at],
+			       spelling->from[at + len] - spelling->from[at] };
+}
+
+/* Where a question mark is a part of it, it is in both. */
+static uint64_t allowed_within(const struct spelling *spelling, size_t at, size_t len)
+{
+	uint64_t allowed = UINT64_MAX;
+
+	if (spelling->from[at] < spelling->path_len)
+		allowed &= spelling->in_path;
+	if (spelling->from[at + len] > spelling->path_len)
+		allowed &= spelling->in_query;
+	return allowed;
+}
+
+static bool is_alnum(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+static void add_encoded(struct output *output, char c)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	char text[] = { '%', digits[(unsigned char)c >> 4], digits[(unsigned char)c & 15] };
+
+	append(output, (struct bytes){ text, sizeof(text) });
+}
+
+/* RFC 3986 2.3 */
+static bool is_unreserved(char c)
+{
+	return is_alnum(c) || (c && strchr("-._~", c));
+}
+
+/* Nothing of it is more than a value: only what never means anything is not encoded. */
+static void add_value(struct output *output, struct bytes value)
+{
+	for (size_t i = 0; i < value.len; i++) {
+		if (is_unreserved(value.data[i]))
+			append(output, (struct bytes){ value.data + i, 1 });
+		else
+			add_encoded(output, value.data[i]);
+	}
+}
+
+/*
+ * All but letters and digits is the same in both, and stays as it was written. But for a percent
+ * sign: with the value's digits behind it, it may mean what it did not.
+ */
+static void add_value_as_spelled(struct spelling *spelling, struct bytes value)
+{
+	for (size_t i = 0; i < value.len; i++) {
+		struct bytes source = source_of(spelling, spelling->at + i, 1);
+		bool is_changed = is_alnum(value.data[i]);
+
+		if (value.data[i] == '%' || (is_changed && source.len > 1))
+			add_encoded(&spelling->output, value.data[i]);
+		else
+			append(&spelling->output,
+			       is_changed ? (struct bytes){ value.data + i, 1 } : source);
+	}
+}
+
+static void on_spelled(void *owner, struct bytes data, const struct pattern *match)
+{
+	struct spelling *spelling = owner;
+	size_t len = match ? match->text.len : data.len;
+
+	spelling->substitute.allowed = allowed_within(spelling, spelling->at, len);
+	if (!match || !may_be_used(&spelling->substitute, match))
+		append(&spelling->output, source_of(spelling, spelling->at, len));
+	else if (len == data.len && (spelling->same_shape >> match->tag & 1))
+		add_value_as_spelled(spelling, data);
+	else
+		add_value(&spelling->output, data);
+	spelling->at += len;
+}
+
 int substitute_target(const struct substitute_set *set, uint64_t bound, struct bytes target,
 		      struct buf *out, struct substitute_found *found)
 {
-	struct substitute substitute;
-	struct bytes query, path = http_path_split(target, &query);
-	int r;
+	static struct spelling spelling;
+	struct matcher matcher = { 0 };
 
-	substitute_init(&substitute, set, bound, KEEPER_PATH, SYNTAX_PERCENT);
-	r = substitute_text(&substitute, path, out, found);
-	if (r < 0 || !query.data)
-		return r;
-	if (buf_add(out, "?", 1) < 1)
+	if (!set)
+		return buf_add(out, target.data, target.len) < target.len ? -E2BIG : 0;
+	if (target.len > HTTP_TARGET_MAX)
 		return -E2BIG;
-	substitute_init(&substitute, set, bound, KEEPER_QUERY, SYNTAX_PERCENT);
-	return substitute_text(&substitute, query, out, found);
+	spell(&spelling, target);
+	spelling.substitute = (struct substitute){ 0 };
+	spelling.in_path = bound & allowed_at(set, KEEPER_PATH);
+	spelling.in_query = bound & allowed_at(set, KEEPER_QUERY);
+	spelling.same_shape = set->same_shape;
+	spelling.output = (struct output){ out, false };
+	automaton_push(set->target, &matcher, (struct bytes){ spelling.text, spelling.len },
+		       on_spelled, &spelling);
+	automaton_finish(set->target, &matcher, on_spelled, &spelling);
+	return finish_text(&spelling.substitute, &spelling.output, found);
 }
 
 /* ---- fields ---- */

@@ -18,7 +18,7 @@
 enum syntax {
 	SYNTAX_RAW,
 	SYNTAX_JSON,
-	SYNTAX_PERCENT, /* a path, a query, or a form */
+	SYNTAX_PERCENT, /* a form; a target has a function of its own */
 };
 
 struct substitute_secret {
@@ -76,7 +76,7 @@ int substitute_header(const struct substitute_set *set, uint64_t bound, struct b
 		      struct bytes value, struct buf *out,
 		      struct substitute_found *found) must_check;
 
-/* Origin-form: path, and query if there is one. */
+/* Origin-form: path, and query if there is one; each byte of a placeholder encoded or not. */
 int substitute_target(const struct substitute_set *set, uint64_t bound, struct bytes target,
 		      struct buf *out, struct substitute_found *found) must_check;
 

@@ -9,6 +9,11 @@ enum {
 	DATABASE, /* of many characters that are escaped somewhere; anywhere */
 	SHORT,    /* with a placeholder of another length; anywhere */
 	PEM,      /* has line ends */
+	SPACED,   /* has a space, and what looks percent-encoded; anywhere */
+	CROOKED,  /* has a placeholder with other signs; anywhere */
+	PERCENT,  /* is more than it should be as it is; anywhere */
+	ASKING,   /* has a question mark; in the default places */
+	ASKING_2, /* has one, too; anywhere */
 	COUNT,
 };
 
@@ -20,6 +25,11 @@ static const struct substitute_secret secrets[COUNT] = {
 	[DATABASE] = { BYTES("QQ/QQ\"QQ+QQ&QQ=="), BYTES("db/se\"cr+et&42=="), ANYWHERE },
 	[SHORT] = { BYTES("SHORT_ONE"), BYTES("a\"much/longer value&more"), ANYWHERE },
 	[PEM] = { BYTES("MMMMMMMM\nMMMM"), BYTES("pem00000\nend0"), ANYWHERE },
+	[SPACED] = { BYTES("RR RR%41RR+RRRR"), BYTES("ab cd%42ef+ghij"), ANYWHERE },
+	[PERCENT] = { BYTES("ZZ%ZZZZZZ"), BYTES("up%2Fdown"), ANYWHERE },
+	[ASKING] = { BYTES("XXXXXX?XXX"), BYTES("asking?one"), DEFAULT_PLACES },
+	[ASKING_2] = { BYTES("YYYYYY?YYY"), BYTES("asking?two"), ANYWHERE },
+	[CROOKED] = { BYTES("WW&WW\"WWWWWW"), BYTES("v/\"w x&yyy"), ANYWHERE },
 };
 
 static struct substitute_set *set;
@@ -160,6 +170,33 @@ static void targets_have_encoded_values(void **state)
 		{ "/bot/SHORT_ONE/send", "/bot/a%22much%2Flonger%20value%26more/send" },
 		{ "/bot/SHORT%5FONE", "/bot/a%22much%2Flonger%20value%26more" },
 		{ "/ghp_PPPPPPPPPPPP/", NULL },
+		/* As it was typed: what is no letter or digit stays as it is. */
+		{ "/v1?k=QQ/QQ\"QQ+QQ&QQ==", "/v1?k=db/se\"cr+et&42==" },
+		{ "/QQ/QQ\"QQ+QQ&QQ==/x", "/db/se\"cr+et&42==/x" },
+		/* Encoded here and there. */
+		{ "/v1?k=QQ/QQ%22QQ+QQ%26QQ%3d=", "/v1?k=db/se%22cr+et%2642%3d=" },
+		{ "/v1?key=gh%70_PPPPPPPPPPP%50&x", "/v1?key=gh%70_realvalue12%33&x" },
+		{ "/%67%68%70%5fPPPPPPPPPPPP", NULL },
+		{ "/v1?k=%51QQ/QQ%22QQ%2BQQ%26QQ==%", "/v1?k=%51db/se%22cr%2Bet%2642==%" },
+		/* A space, and a percent sign of its own. */
+		{ "/?k=RR%20RR%2541RR%2BRRRR", "/?k=ab%20cd%2542ef%2Bghij" },
+		{ "/?k=RR+RR%2541RR+RRRR", "/?k=ab+cd%2542ef+ghij" },
+		{ "/?k=RR+RR%41RR+RRRR", "/?k=ab%20cd%2542ef%2Bghij" },
+		{ "/ZZ%ZZZZZZ", "/up%252Fdown" },
+		{ "/ZZ%25ZZZZZZ", "/up%252Fdown" },
+		/* Another shape, typed: nothing of the value is more than a value. */
+		{ "/?k=WW&WW\"WWWWWW&x", "/?k=v%2F%22w%20x%26yyy&x" },
+		{ "/WW%26WW\"WWWWWW/x", "/v%2F%22w%20x%26yyy/x" },
+		/* A question mark of its own ends the path. */
+		{ "/?k=XXXXXX?XXX", "/?k=asking?one" },
+		{ "/?k=XXXXXX%3FXXX", "/?k=asking%3Fone" },
+		{ "/XXXXXX?XXX", NULL },
+		{ "/XXXXXX%3FXXX", NULL },
+		{ "/YYYYYY?YYY?x", "/asking?two?x" },
+		{ "/YYYYYY%3FYYY?x", "/asking%3Ftwo?x" },
+		/* What is not one stays as it was written. */
+		{ "/%67hp_?%&%4&%zz&+%20&ghp_PPPPPPPPPPP",
+		  "/%67hp_?%&%4&%zz&+%20&ghp_PPPPPPPPPPP" },
 		{ "/?", "/?" },
 		{ "/", "/" },
 		{ "*", "*" },
@@ -212,6 +249,11 @@ static void bodies_are_written_as_their_syntax_has_it(void **state)
 		{ SYNTAX_JSON, "[\"MMMMMMMM\\nMMMM\"]", "[\"pem00000\\nend0\"]" },
 		{ SYNTAX_PERCENT, "a=QQ%2FQQ%22QQ%2BQQ%26QQ%3D%3D&b=1",
 		  "a=db%2Fse%22cr%2Bet%2642%3D%3D&b=1" },
+		/* as people type it */
+		{ SYNTAX_PERCENT, "a=QQ/QQ\"QQ+QQ&QQ==&b=1", "a=db/se\"cr+et&42==&b=1" },
+		{ SYNTAX_PERCENT, "a=WW&WW\"WWWWWW&b=1", "a=v%2F%22w%20x%26yyy&b=1" },
+		{ SYNTAX_JSON, "[\"WW&WW\"WWWWWW\"]", "[\"v/\\\"w x&yyy\"]" },
+		{ SYNTAX_JSON, "[QQ/QQ\"QQ+QQ&QQ==]", "[db/se\"cr+et&42==]" },
 		{ SYNTAX_PERCENT, "a=SHORT_ONE&b=1", "a=a%22much%2Flonger%20value%26more&b=1" },
 	};
 
@@ -285,6 +327,8 @@ static void limits_are_kept(void **state)
 		-E2BIG);
 	assert_int_equal(substitute_header(set, ALL, BYTES("authorization"),
 					   BYTES("Basic U0hPUlRfT05F"), &little, &found),
+			 -E2BIG);
+	assert_int_equal(substitute_target(set, ALL, BYTES("/?k=SHORT_ONE"), &little, &found),
 			 -E2BIG);
 	buf_fini(&little);
 	assert_int_equal(substitute_set_new(&empty, 1, &none), -EINVAL);
