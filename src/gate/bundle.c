@@ -127,6 +127,7 @@ static void push_out(struct strand *strand)
 	call_grant(&strand->call);
 	if (strand->trailer.len == 0)
 		return;
+	http_head_clear(&trailer);
 	if (http_read_fields((struct bytes){ strand->trailer.data, strand->trailer.len },
 			     &trailer) != FAULT_NONE ||
 	    h2_send_trailer(strand->stream, trailer.fields, trailer.field_count) < 0)

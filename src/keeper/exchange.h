@@ -15,6 +15,7 @@
 
 #include "keeper/attribution.h"
 #include "keeper/cost.h"
+#include "keeper/grpc.h"
 #include "keeper/json_edit.h"
 #include "keeper/recode.h"
 #include "keeper/refusal.h"
@@ -69,7 +70,9 @@ struct exchange {
 	enum syntax syntax;             /* ... how it is written */
 	struct recode *recode;          /* ... how it is encoded, or NULL */
 	struct decoder *decoder;        /* of the reply's body, or NULL */
-	bool has_decoded;               /* there is more in the decoder than was taken */
+	struct grpc grpc;               /* ... of messages with a prefix */
+	bool is_grpc;
+	bool has_decoded; /* there is more in the decoder than was taken */
 	struct cost cost;
 	uint32_t credit;    /* bytes of the reply that the gate takes */
 	uint32_t granted;   /* bytes of the request that the gate may send */

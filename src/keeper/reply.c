@@ -40,7 +40,6 @@ static void note_fields(struct exchange *exchange, const struct http_head *head)
 	exchange->finds_cost = !field;
 }
 
-/* A field that the secret is in goes no further: what else it may say is not worth it. */
 static bool is_passed_on(const struct exchange *exchange, const struct http_head *head,
 			 const struct http_field *field)
 {
@@ -48,18 +47,30 @@ static bool is_passed_on(const struct exchange *exchange, const struct http_head
 		return false;
 	return !http_is_hop_by_hop(head, field->name) &&
 	       !bytes_equal_nocase(field->name, BYTES("content-length")) &&
-	       !scrub_is_in(exchange->scrubs, field->value) &&
 	       !scrub_is_in(exchange->scrubs, field->name);
 }
 
+/* Where a secret is in a value, the placeholder takes its place. */
 static size_t copy_fields(const struct exchange *exchange, const struct http_head *head,
 			  struct http_field *ret_fields)
 {
-	size_t count = 0;
+	static char clean[HTTP_HEAD_MAX]; /* until the message is written, which is next */
+	size_t count = 0, used = 0;
 
-	for (size_t i = 0; i < head->field_count; i++)
-		if (is_passed_on(exchange, head, &head->fields[i]))
-			ret_fields[count++] = head->fields[i];
+	for (size_t i = 0; i < head->field_count; i++) {
+		struct http_field field = head->fields[i];
+
+		if (!is_passed_on(exchange, head, &field))
+			continue;
+		if (scrub_is_in(exchange->scrubs, field.value)) {
+			if (field.value.len > sizeof(clean) - used)
+				continue;
+			scrub_text(exchange->scrubs, field.value, clean + used);
+			field.value.data = clean + used;
+			used += field.value.len;
+		}
+		ret_fields[count++] = field;
+	}
 	return count;
 }
 
@@ -124,6 +135,7 @@ void exchange_on_reply_head(struct exchange *exchange, const struct http_head *h
 			    uint64_t now_ms)
 {
 	const char *fault = find_fault(exchange, head);
+	const struct http_field *type;
 
 	if (fault) {
 		exchange_fail(exchange, REFUSAL_GARBAGE, fault, now_ms);
@@ -138,6 +150,8 @@ void exchange_on_reply_head(struct exchange *exchange, const struct http_head *h
 	exchange->status = head->status;
 	exchange->first_byte_ms = now_ms;
 	exchange->is_reply_begun = true;
+	type = http_find_field(head, BYTES("content-type"));
+	exchange->is_grpc = exchange->scrubs && type && grpc_is_type(type->value);
 	note_fields(exchange, head);
 	send_head(exchange, head);
 }
@@ -155,12 +169,25 @@ static void emit(void *owner, struct bytes data)
 	}
 }
 
-static void pass_on(struct exchange *exchange, struct bytes data)
+/* 0, or -EBADMSG when it cannot be searched. */
+static int pass_on(struct exchange *exchange, struct bytes data)
 {
 	exchange->credit -= (uint32_t)data.len;
 	if (exchange->finds_cost)
 		cost_push(&exchange->cost, data);
-	scrub_push(&exchange->scrub, exchange->scrubs, data, emit, exchange);
+	while (data.len > 0) {
+		struct bytes part;
+		bool is_end = false;
+
+		if (!exchange->is_grpc)
+			part = bytes_take(&data, data.len);
+		else if (grpc_take(&exchange->grpc, &data, &part, &is_end) < 0)
+			return -EBADMSG;
+		scrub_push(&exchange->scrub, exchange->scrubs, part, emit, exchange);
+		if (is_end)
+			scrub_finish(&exchange->scrub, exchange->scrubs, emit, exchange);
+	}
+	return 0;
 }
 
 /* Decodes as much as the gate takes. 0, or -EBADMSG. */
@@ -174,8 +201,8 @@ static int decode(struct exchange *exchange, struct bytes *data)
 		size_t len;
 
 		state = decoder_push(exchange->decoder, data, piece, room, &len);
-		if (len > 0)
-			pass_on(exchange, (struct bytes){ piece, len });
+		if (len > 0 && pass_on(exchange, (struct bytes){ piece, len }) < 0)
+			state = -EBADMSG;
 	}
 	explicit_bzero(piece, sizeof(piece)); /* there may be a secret in it */
 	exchange->has_decoded = state == ENCODING_NEEDS_ROOM;
@@ -186,18 +213,16 @@ static int decode(struct exchange *exchange, struct bytes *data)
 static void take_data(struct exchange *exchange, struct bytes *data, uint64_t now_ms)
 {
 	size_t len = data->len;
+	int r = 0;
 
-	if (exchange->decoder) {
-		if (decode(exchange, data) < 0) {
-			exchange_fail(exchange, REFUSAL_GARBAGE, "its content coding is broken",
-				      now_ms);
-			return;
-		}
-	} else if (exchange->credit > 0 && len > 0) {
-		pass_on(exchange,
-			bytes_take(data, len < exchange->credit ? len : exchange->credit));
-	}
+	if (exchange->decoder)
+		r = decode(exchange, data);
+	else if (exchange->credit > 0 && len > 0)
+		r = pass_on(exchange,
+			    bytes_take(data, len < exchange->credit ? len : exchange->credit));
 	exchange->received_bytes += len - data->len;
+	if (r < 0)
+		exchange_fail(exchange, REFUSAL_GARBAGE, "its content coding is broken", now_ms);
 }
 
 void exchange_on_reply_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
@@ -258,6 +283,7 @@ void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms)
 	buf_keep(&exchange->coded, rest);
 	if (exchange_holds_reply(exchange) || !exchange->is_reply_complete)
 		return;
+	http_head_clear(&trailer);
 	if (http_read_fields((struct bytes){ exchange->trailer.data, exchange->trailer.len },
 			     &trailer) != FAULT_NONE)
 		trailer.field_count = 0; /* it was read before */

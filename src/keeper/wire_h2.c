@@ -31,7 +31,7 @@ static bool is_grpc(const struct http_head *head)
 {
 	const struct http_field *type = http_find_field(head, BYTES("content-type"));
 
-	return type && bytes_has_prefix_nocase(type->value, BYTES("application/grpc"));
+	return type && grpc_is_type(type->value);
 }
 
 static bool begin(struct exchange *exchange)
