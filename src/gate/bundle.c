@@ -29,8 +29,9 @@ struct strand {
 	struct buf out;     /* of the reply's body: what the stream does not take yet */
 	struct buf trailer; /* ... and what follows it, as lines */
 	size_t unanswered;  /* bytes of the request that no credit was granted for */
-	bool is_head;       /* the request is HEAD */
-	bool is_ending;     /* nothing follows what is in `out`, but the trailer */
+	char accept[WS_ACCEPT_TEXT_LEN + 1]; /* what WebSocket is confirmed with; or empty */
+	bool is_head;                        /* the request is HEAD */
+	bool is_ending;                      /* nothing follows what is in `out`, but the trailer */
 };
 
 static const struct carrier carrier;
@@ -173,6 +174,7 @@ static void on_head(void *owner, struct h2_stream *stream, const struct http_hea
 	} else if (!has_room(bundle->connection.gate)) {
 		h2_reset(stream, H2_REFUSED_STREAM);
 	} else {
+		memcpy(strand->accept, course.accept, sizeof(strand->accept));
 		request_open(&strand->call, head, &course);
 		if (is_end)
 			call_end_request(&strand->call);
@@ -261,17 +263,32 @@ static bool has_length(const struct strand *strand, const struct link_reply *rep
 	return reply->framing == FRAMING_LENGTH || (strand->is_head && reply->length > 0);
 }
 
+/* The fields of a reply, and what confirms an upgrade. Lasts until the next call. */
+static size_t add_accept(const struct strand *strand, const struct link_reply *reply,
+			 const struct http_field **ret_fields)
+{
+	static struct http_field fields[HTTP_FIELDS_MAX];
+
+	*ret_fields = reply->fields;
+	if (reply->status != 101 || !strand->accept[0] || reply->field_count == HTTP_FIELDS_MAX)
+		return reply->field_count;
+	memcpy(fields, reply->fields, reply->field_count * sizeof(fields[0]));
+	fields[reply->field_count] = (struct http_field){ BYTES("sec-websocket-accept"),
+							  bytes_of(strand->accept) };
+	*ret_fields = fields;
+	return reply->field_count + 1;
+}
+
 static void on_reply(struct call *call, const struct link_reply *reply)
 {
 	struct strand *strand = strand_of(call);
 	struct h2_message message = {
-		.status = reply->status,
+		.status = reply->status == 101 ? 200 : reply->status, /* RFC 8441 5 */
 		.has_length = has_length(strand, reply),
 		.length = reply->length,
-		.fields = reply->fields,
-		.field_count = reply->field_count,
 	};
 
+	message.field_count = add_accept(strand, reply, &message.fields);
 	/* Without a body, the end is in the head: so does gRPC tell that something failed. */
 	if (h2_send_reply(strand->stream, &message,
 			  reply->status >= 200 && reply->framing == FRAMING_NONE) < 0)
@@ -441,7 +458,9 @@ static const struct h2_callbacks callbacks = {
 void bundle_open(struct gate *gate, const struct stream *stream, const struct endpoint *endpoint,
 		 uint64_t now_ms)
 {
-	static const struct h2_options options = { .is_server = true, .window = LINK_CREDIT_FIRST };
+	static const struct h2_options options = { .is_server = true,
+						   .has_extended_connect = true,
+						   .window = LINK_CREDIT_FIRST };
 	struct bundle *bundle = calloc(1, sizeof(*bundle));
 
 	if (!bundle)

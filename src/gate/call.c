@@ -39,6 +39,7 @@ void call_open(struct call *call, const struct link_open *open)
 		.id = gate->last_exchange,
 		.credit = LINK_CREDIT_FIRST,
 		.is_tunnel = open->kind == LINK_KIND_TUNNEL,
+		.is_websocket = open->kind == LINK_KIND_WEBSOCKET,
 	};
 	link_write_open(&gate->link.out, call->id, open);
 }
@@ -98,7 +99,12 @@ static void on_reply(struct call *call, struct bytes payload)
 		break_off(call);
 		return;
 	}
-	call->is_reply_begun = reply.status >= 200;
+	if (reply.status == 101 && !call->is_websocket) {
+		break_off(call);
+		return;
+	}
+	call->is_tunnel = call->is_tunnel || reply.status == 101;
+	call->is_reply_begun = reply.status >= 200 || call->is_tunnel;
 	call->has_reply_body = reply.framing != FRAMING_NONE;
 	call->has_reply_length = reply.framing == FRAMING_LENGTH;
 	call->reply_left = reply.length;

@@ -24,10 +24,11 @@ struct carrier {
 struct call {
 	const struct carrier *carrier;
 	struct gate *gate;
-	uint32_t id;     /* 0: none is under way */
-	uint32_t credit; /* bytes of the request that may still be sent */
-	uint32_t owed;   /* bytes of the reply that are not granted anew yet */
-	bool is_tunnel;  /* each side says all it has, whatever the other does */
+	uint32_t id;       /* 0: none is under way */
+	uint32_t credit;   /* bytes of the request that may still be sent */
+	uint32_t owed;     /* bytes of the reply that are not granted anew yet */
+	bool is_websocket; /* ... and so does a request, once its reply is 101 */
+	bool is_tunnel;    /* each side says all it has, whatever the other does */
 	bool is_request_over;
 	bool is_reply_over;    /* of a tunnel; any other call is over then */
 	bool is_reply_begun;   /* its final head has come */

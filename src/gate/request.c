@@ -18,7 +18,7 @@ static void refuse(struct course *course, int status, const char *code, const ch
 
 static bool is_connect(const struct http_head *head)
 {
-	return bytes_equal(head->method, BYTES("CONNECT"));
+	return bytes_equal(head->method, BYTES("CONNECT")) && head->protocol.len == 0;
 }
 
 /* ---- the LLM endpoint ---- */
@@ -36,7 +36,9 @@ static void judge_llm(const struct endpoint *endpoint, const struct http_head *h
 		      struct course *course)
 {
 	(void)endpoint;
-	if (is_connect(head) || head->path.data[0] != '/') {
+	if (head->protocol.len > 0) {
+		refuse(course, 400, "upgrade_refused", "this endpoint speaks HTTP only");
+	} else if (is_connect(head) || head->path.data[0] != '/') {
 		refuse(course, 405, "method_not_allowed", "this endpoint is no proxy");
 	} else if (is_path(head->path, "/health") && head->framing == FRAMING_NONE) {
 		course->way = COURSE_ANSWER;
@@ -57,11 +59,44 @@ static void go_to(struct course *course, const struct authority *authority, bool
 	authority_format(authority->host, authority->port, course->host);
 }
 
+/* The one field of that name, or nothing. */
+static struct bytes only_value(const struct http_head *head, struct bytes name)
+{
+	const struct http_field *found = NULL;
+
+	for (size_t i = 0; i < head->field_count; i++) {
+		if (!bytes_equal_nocase(head->fields[i].name, name))
+			continue;
+		if (found)
+			return (struct bytes){ "", 0 };
+		found = &head->fields[i];
+	}
+	return found ? found->value : (struct bytes){ "", 0 };
+}
+
+/* HTTP/1.1 wants to be told that it was understood; HTTP/2 says it all by itself (RFC 8441 5),
+ * but not every client knows. */
+static void become_websocket(const struct http_head *head, struct course *course)
+{
+	struct bytes key = only_value(head, BYTES("sec-websocket-key"));
+	bool is_h2 = head->scheme.len > 0;
+
+	course->kind = LINK_KIND_WEBSOCKET;
+	if (!bytes_equal_nocase(head->protocol, BYTES("websocket")) ||
+	    !bytes_equal(only_value(head, BYTES("sec-websocket-version")), BYTES("13")) ||
+	    (!is_h2 && !ws_key_is_valid(key)))
+		refuse(course, 400, "upgrade_refused", "this is no upgrade to WebSocket");
+	else if (ws_key_is_valid(key))
+		ws_key_accept(key, course->accept);
+}
+
 /* The name in TLS, in Host, and the one that was connected to: all are one, or it is refused. */
 static bool is_misdirected(const struct endpoint *endpoint, const struct http_head *head,
 			   struct authority *ret_named)
 {
 	return endpoint->is_misdirected ||
+	       (head->scheme.len > 0 &&
+		!bytes_equal(head->scheme, bytes_of(endpoint->is_tls ? "https" : "http"))) ||
 	       authority_parse(head->host, endpoint->is_tls ? 443 : 80, ret_named) < 0 ||
 	       (!endpoint->authority.is_address &&
 		strcmp(ret_named->host, endpoint->authority.host) != 0) ||
@@ -80,6 +115,8 @@ static void judge_egress(const struct endpoint *endpoint, const struct http_head
 		       "the connection, its certificate and Host name different hosts");
 	else
 		go_to(course, endpoint->is_tls ? &endpoint->authority : &named, endpoint->is_tls);
+	if (course->way == COURSE_CALL && head->protocol.len > 0)
+		become_websocket(head, course);
 }
 
 /* ---- the explicit proxy ---- */
@@ -104,6 +141,8 @@ static void judge_proxy(const struct endpoint *endpoint, const struct http_head 
 		       "this is a proxy: it needs http://HOST/… or CONNECT");
 	else
 		go_to(course, &named, false);
+	if (course->way == COURSE_CALL && head->protocol.len > 0)
+		become_websocket(head, course);
 }
 
 void request_judge(const struct endpoint *endpoint, const struct http_head *head,
@@ -130,24 +169,36 @@ void request_judge_fault(enum http_fault fault, struct course *ret_course)
 
 /* ---- going on ---- */
 
+/* Each side of us makes a handshake of its own; extensions, which would hide what is in a frame,
+ * are not agreed on. */
+static bool is_of_handshake(struct bytes name)
+{
+	return bytes_equal_nocase(name, BYTES("sec-websocket-key")) ||
+	       bytes_equal_nocase(name, BYTES("sec-websocket-version")) ||
+	       bytes_equal_nocase(name, BYTES("sec-websocket-accept")) ||
+	       bytes_equal_nocase(name, BYTES("sec-websocket-extensions"));
+}
+
 void request_open(struct call *call, const struct http_head *head, const struct course *course)
 {
 	static struct link_open open; /* large, and needed only in here */
+	bool is_websocket = course->kind == LINK_KIND_WEBSOCKET;
 
 	open.kind = (uint8_t)course->kind;
 	open.is_tls = course->is_tls;
-	open.method = head->method;
+	open.method = is_websocket ? BYTES("GET") : head->method;
 	open.host = course->host[0] ? bytes_of(course->host) : head->host;
 	open.path = head->path;
 	open.minor = (uint8_t)head->minor;
-	open.framing = (uint8_t)head->framing;
-	open.length = head->framing == FRAMING_LENGTH ? head->length : 0;
+	open.framing = (uint8_t)(is_websocket ? FRAMING_CHUNKED : head->framing);
+	open.length = open.framing == FRAMING_LENGTH ? head->length : 0;
 	open.field_count = 0;
 	for (size_t i = 0; i < head->field_count; i++) {
 		struct bytes name = head->fields[i].name;
 
 		if (http_is_hop_by_hop(head, name) || bytes_equal_nocase(name, BYTES("host")) ||
-		    bytes_equal_nocase(name, BYTES("content-length")))
+		    bytes_equal_nocase(name, BYTES("content-length")) ||
+		    (is_websocket && is_of_handshake(name)))
 			continue;
 		open.fields[open.field_count++] = head->fields[i];
 	}

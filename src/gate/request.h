@@ -9,6 +9,7 @@
 
 #include "gate/call.h"
 #include "gate/endpoint.h"
+#include "tls/ws_key.h"
 
 enum course_way {
 	COURSE_CALL,   /* to the keeper */
@@ -22,6 +23,8 @@ struct course {
 	enum link_kind kind;
 	bool is_tls;
 	char host[AUTHORITY_TEXT_MAX]; /* empty: as the head has it, which means nothing */
+	char accept[WS_ACCEPT_TEXT_LEN +
+		    1]; /* what an upgrade is confirmed with, if there was a key */
 	/* ANSWER */
 	int status;
 	const char *code, *message; /* NULL: it is well, /health says so */

@@ -144,7 +144,8 @@ static void end_connection(struct session *session, uint64_t now_ms)
 static bool is_agents_turn(const struct session *session)
 {
 	return out_len(session) > 0 || !call_is_open(&session->call) ||
-	       (!session->call.is_request_over && session->call.credit > 0);
+	       (!session->is_upgraded && !session->call.is_request_over &&
+		session->call.credit > 0);
 }
 
 static void on_silence(struct loop_timer *timer, uint64_t now_ms)
@@ -232,6 +233,8 @@ static void on_head(struct session *session, const struct http_head *head)
 	switch (course.way) {
 	case COURSE_CALL:
 		session->state = SESSION_RELAY;
+		session->is_upgrading = course.kind == LINK_KIND_WEBSOCKET;
+		memcpy(session->accept, course.accept, sizeof(session->accept));
 		request_open(&session->call, head, &course);
 		break;
 	case COURSE_ANSWER:
@@ -266,7 +269,7 @@ static bool may_read(struct session *session)
 	if (link_port_is_behind(&session->connection.gate->link))
 		session->connection.gate->is_paused = true;
 	if (session->state == SESSION_DRAIN || session->state == SESSION_HAND_ON ||
-	    session->connection.gate->is_paused)
+	    session->connection.gate->is_paused || session->is_upgrading)
 		return false;
 	if (call_is_open(&session->call))
 		return !session->call.is_request_over;
@@ -283,7 +286,7 @@ static size_t readable_len(const struct session *session, size_t len)
 		return len;
 	/* Without credit, what frames a body is still read: byte by byte, to stop at the body. */
 	if (len > credit)
-		len = credit || is_in_body(&session->reader) ? credit : 1;
+		len = credit || session->is_upgraded || is_in_body(&session->reader) ? credit : 1;
 	return len > LINK_DATA_MAX ? LINK_DATA_MAX : len;
 }
 
@@ -308,6 +311,12 @@ static bool step(struct session *session, struct bytes *input)
 
 	if (!may_read(session) || (len == 0 && session->reader.state != H1_STATE_OVER))
 		return false;
+	if (session->is_upgraded) {
+		if (len == 0)
+			return false;
+		call_send(&session->call, bytes_take(input, len));
+		return true;
+	}
 	part = (struct bytes){ input->data, len };
 	event = h1_read(&session->reader, &part, result);
 	bytes_take(input, len - part.len);
@@ -333,7 +342,15 @@ static bool is_finished(const struct session *session)
 static bool is_cut_short(const struct session *session)
 {
 	return session->has_input_ended && call_is_open(&session->call) &&
-	       !session->call.is_request_over && session->in.len == 0;
+	       !session->call.is_request_over && session->in.len == 0 && !session->is_upgraded;
+}
+
+/* The agent has said all. */
+static void end_upgraded(struct session *session)
+{
+	if (session->is_upgraded && session->has_input_ended && session->in.len == 0 &&
+	    call_is_open(&session->call) && !session->call.is_request_over)
+		call_end_request(&session->call);
 }
 
 static void process(struct session *session, struct bytes input)
@@ -343,6 +360,7 @@ static void process(struct session *session, struct bytes input)
 	if (!is_open(session))
 		return;
 	buf_keep(&session->in, input); /* what could not be read yet */
+	end_upgraded(session);
 	if (is_finished(session) || is_cut_short(session))
 		close_session(session);
 	else
@@ -524,6 +542,26 @@ static void write_reply_framing(struct session *session, const struct link_reply
 		h1_write_framing(&session->out, framing, reply->length);
 }
 
+/* Confirmed, or refused in an ordinary reply, after which the connection ends. */
+static void confirm_upgrade(struct session *session, const struct link_reply *reply)
+{
+	if (reply->status == 101) {
+		h1_write_field(&session->out, BYTES("upgrade"), BYTES("websocket"));
+		h1_write_field(&session->out, BYTES("connection"), BYTES("Upgrade"));
+		h1_write_field(&session->out, BYTES("sec-websocket-accept"),
+			       bytes_of(session->accept));
+		h1_write_framing(&session->out, FRAMING_NONE, 0);
+		session->is_upgraded = true;
+	} else if (is_informational(reply->status)) {
+		h1_write_framing(&session->out, FRAMING_NONE, 0);
+		return;
+	} else {
+		session->keeps_alive = false;
+		write_reply_framing(session, reply);
+	}
+	session->is_upgrading = false;
+}
+
 static void on_reply(struct call *call, const struct link_reply *reply)
 {
 	struct session *session = session_of(call);
@@ -536,7 +574,9 @@ static void on_reply(struct call *call, const struct link_reply *reply)
 	for (size_t i = 0; i < reply->field_count; i++)
 		h1_write_field(&session->out, reply->fields[i].name, reply->fields[i].value);
 	mark_dirty(session);
-	if (is_informational(reply->status))
+	if (session->is_upgrading)
+		confirm_upgrade(session, reply);
+	else if (is_informational(reply->status))
 		h1_write_framing(&session->out, FRAMING_NONE, 0);
 	else
 		write_reply_framing(session, reply);
@@ -603,7 +643,9 @@ static void on_end(struct call *call, const struct link_end *end)
 	}
 	if (session->is_reply_to_end)
 		fd_set_abrupt(session->connection.source.fd, false);
-	if (session->keeps_alive && session->is_request_read) {
+	if (session->is_upgraded)
+		call_abort(call); /* what the agent has to say now, nobody hears */
+	if (session->keeps_alive && session->is_request_read && !session->is_upgraded) {
 		session->state = SESSION_READ;
 		h1_reader_next(&session->reader);
 	} else {

@@ -17,6 +17,7 @@
 #include "gate/call.h"
 #include "gate/connection.h"
 #include "gate/endpoint.h"
+#include "tls/ws_key.h"
 
 #define SESSION_IN_MAX  GATE_INPUT_SIZE
 #define SESSION_OUT_MAX (HTTP_HEAD_MAX + 2 * LINK_CREDIT_FIRST)
@@ -49,8 +50,11 @@ struct session {
 	size_t out_start;
 	size_t chunk_at, chunk_len; /* the last chunk in there, while nothing of it is written */
 	struct call call;
-	size_t linger_left;    /* bytes that are still thrown away */
-	bool is_spoilt;        /* its output cannot be completed */
+	size_t linger_left; /* bytes that are still thrown away */
+	bool is_spoilt;     /* its output cannot be completed */
+	bool is_upgrading;  /* to WebSocket: nothing is read before the reply */
+	bool is_upgraded;   /* ... from here on bytes go both ways as they are */
+	char accept[WS_ACCEPT_TEXT_LEN + 1];
 	bool is_request_read;  /* to its end, so that nothing of it is left in the socket */
 	bool is_reply_chunked; /* ... to the agent */
 	bool is_reply_to_end;  /* ... which ends with the connection */

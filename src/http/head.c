@@ -115,6 +115,15 @@ static bool any_list_has(const struct http_head *head, struct bytes name, struct
 	return false;
 }
 
+bool http_is_upgraded(const struct http_head *reply)
+{
+	const struct http_field *upgrade = http_find_field(reply, BYTES("upgrade"));
+
+	return reply->status == 101 && upgrade && count_fields(reply, BYTES("upgrade")) == 1 &&
+	       bytes_equal_nocase(upgrade->value, BYTES("websocket")) &&
+	       any_list_has(reply, BYTES("connection"), BYTES("upgrade"));
+}
+
 bool http_is_hop_by_hop(const struct http_head *head, struct bytes name)
 {
 	static const struct bytes fixed[] = {
@@ -266,14 +275,29 @@ static enum http_fault read_host(struct http_head *head)
 	return FAULT_NONE;
 }
 
+/* WebSocket (RFC 6455 4.1) and nothing else: h2c would take the connection out of our sight. */
+static enum http_fault read_upgrade(struct http_head *head)
+{
+	const struct http_field *upgrade = http_find_field(head, BYTES("upgrade"));
+
+	if (http_find_field(head, BYTES("http2-settings")))
+		return FAULT_UPGRADE;
+	if (!upgrade)
+		return FAULT_NONE;
+	if (count_fields(head, BYTES("upgrade")) > 1 ||
+	    !bytes_equal_nocase(upgrade->value, BYTES("websocket")) ||
+	    !any_list_has(head, BYTES("connection"), BYTES("upgrade")) ||
+	    !bytes_equal(head->method, BYTES("GET")) || head->minor != 1 ||
+	    head->framing != FRAMING_NONE)
+		return FAULT_UPGRADE;
+	head->protocol = BYTES("websocket");
+	return FAULT_NONE;
+}
+
 static enum http_fault read_expectations(struct http_head *head)
 {
 	const struct http_field *expect = http_find_field(head, BYTES("expect"));
 
-	/* h2c and everything else would take the connection out of our sight. */
-	if (http_find_field(head, BYTES("upgrade")) ||
-	    http_find_field(head, BYTES("http2-settings")))
-		return FAULT_UPGRADE;
 	if (!expect)
 		return FAULT_NONE;
 	if (count_fields(head, BYTES("expect")) > 1 ||
@@ -288,6 +312,7 @@ enum http_fault http_read_request(struct bytes text, struct http_head *ret_head)
 	static enum http_fault (*const rules[])(struct http_head *) = {
 		read_framing,
 		read_host,
+		read_upgrade,
 		read_expectations,
 	};
 	struct http_head *head = ret_head;

@@ -43,7 +43,8 @@ struct http_head {
 	struct bytes path;   /* of origin-form, with query: what follows the authority */
 	struct bytes host;   /* the authority as Host or the target gives it; may be empty in 1.0 */
 	struct bytes scheme; /* HTTP/2 only */
-	struct bytes protocol; /* of extended CONNECT in HTTP/2 (RFC 8441), or empty */
+	struct bytes
+		protocol; /* that is asked for: by Upgrade, or by CONNECT in HTTP/2 (RFC 8441) */
 	bool expects_continue;
 	/* of a reply */
 	int status;
@@ -84,5 +85,8 @@ const struct http_field *http_find_field(const struct http_head *head, struct by
  * ones, and those that Connection names (RFC 9110 7.6.1).
  */
 bool http_is_hop_by_hop(const struct http_head *head, struct bytes name);
+
+/* Whether a reply says that WebSocket follows it. */
+bool http_is_upgraded(const struct http_head *reply);
 
 #endif

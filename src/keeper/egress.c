@@ -106,6 +106,9 @@ static bool is_removed(struct bytes name)
 		BYTES("proxy-authenticate"),
 		BYTES("upgrade"),
 		BYTES("http2-settings"),
+		BYTES("sec-websocket-key"),
+		BYTES("sec-websocket-version"),
+		BYTES("sec-websocket-extensions"),
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -244,6 +247,15 @@ static int write_fields(struct exchange *exchange, const struct link_open *open,
 	return r;
 }
 
+/* Extensions are not offered: one that compresses would hide what is in a frame. */
+static void write_upgrade(struct buf *out, const struct websocket *websocket)
+{
+	h1_write_field(out, BYTES("connection"), BYTES("Upgrade"));
+	h1_write_field(out, BYTES("upgrade"), BYTES("websocket"));
+	h1_write_field(out, BYTES("sec-websocket-version"), BYTES("13"));
+	h1_write_field(out, BYTES("sec-websocket-key"), bytes_of(websocket->key));
+}
+
 static int write_head(struct exchange *exchange, const struct link_open *open, uint64_t bound)
 {
 	const struct vault *vault = &exchange->run->keeper->vault;
@@ -252,7 +264,7 @@ static int write_head(struct exchange *exchange, const struct link_open *open, u
 	struct framing framing = choose_framing(exchange, open, exchange->syntax);
 	int r;
 
-	exchange->is_chunked = framing.kind == FRAMING_CHUNKED;
+	exchange->is_chunked = framing.kind == FRAMING_CHUNKED && !exchange->websocket;
 	buf_add(out, open->method.data, open->method.len);
 	buf_add_text(out, " ");
 	r = substitute_target(vault->substitutes, bound, open->path, out, &found);
@@ -260,7 +272,10 @@ static int write_head(struct exchange *exchange, const struct link_open *open, u
 	write_host(out, exchange->upstream);
 	if (r == 0)
 		r = write_fields(exchange, open, bound);
-	if (framing.kind == FRAMING_NONE && !may_have_no_body(open->method))
+	if (exchange->websocket) {
+		write_upgrade(out, exchange->websocket);
+		h1_write_framing(out, FRAMING_NONE, 0);
+	} else if (framing.kind == FRAMING_NONE && !may_have_no_body(open->method))
 		h1_write_framing(out, FRAMING_LENGTH, 0);
 	else
 		h1_write_framing(out, framing.kind, framing.length);
@@ -298,7 +313,9 @@ static enum refusal prepare_body(struct exchange *exchange, const struct link_op
 	const struct vault *vault = &exchange->run->keeper->vault;
 	enum refusal refusal;
 
-	if (open->framing == FRAMING_NONE || vault->count == 0)
+	if (open->kind == LINK_KIND_WEBSOCKET)
+		exchange->websocket = websocket_new(vault->substitutes, bound, vault->scrubs);
+	if (open->framing == FRAMING_NONE || vault->count == 0 || exchange->websocket)
 		return REFUSAL_NONE;
 	refusal = read_type(exchange, open);
 	if (refusal != REFUSAL_NONE)

@@ -58,6 +58,7 @@ static void free_exchange(struct loop_deferred *deferred)
 	free(exchange->label);
 	free(exchange->place);
 	free(exchange->substitute);
+	websocket_free(exchange->websocket);
 	recode_free(exchange->recode);
 	decoder_free(exchange->decoder);
 	scrub_fini(&exchange->scrub);
@@ -202,7 +203,9 @@ void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *
 		   uint64_t now_ms)
 {
 	/* Half a reply must not look like a whole one: the agent's connection is reset. */
-	if (exchange->is_reply_begun)
+	if (exchange->is_reply_begun && exchange->websocket)
+		exchange_close_websocket(exchange, refusal);
+	else if (exchange->is_reply_begun)
 		link_write_abort(&exchange->run->link.out, exchange->id);
 	else
 		answer(exchange, refusal, is_for_agents(refusal) ? detail : NULL);
@@ -325,10 +328,13 @@ static void on_handshake(void *owner, struct stream *stream, enum tls_alpn alpn,
 		on_stream(exchange, stream, alpn, now_ms);
 }
 
-/* An LLM's upstream keeps a connection for each exchange: its streams are long and few. */
-static unsigned int offer(const struct upstream *upstream)
+/* An LLM's upstream keeps a connection for each exchange: its streams are long and few. So does
+ * WebSocket, which not every server speaks in HTTP/2. */
+static unsigned int offer(const struct exchange *exchange)
 {
-	if (upstream->llm || upstream->is_http1_only)
+	const struct upstream *upstream = exchange->upstream;
+
+	if (upstream->llm || upstream->is_http1_only || exchange->websocket)
 		return TLS_ALPN_HTTP1;
 	return TLS_ALPN_HTTP1 | TLS_ALPN_H2;
 }
@@ -344,9 +350,8 @@ static void on_connected(void *owner, int fd, const struct err *err, uint64_t no
 		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
 	} else if (exchange->upstream->is_tls) {
 		exchange->handshake = tls_handshake_start(
-			keeper->tls, &keeper->loop, fd, exchange->upstream->host,
-			offer(exchange->upstream), keeper->config->connect_ms, now_ms, on_handshake,
-			exchange);
+			keeper->tls, &keeper->loop, fd, exchange->upstream->host, offer(exchange),
+			keeper->config->connect_ms, now_ms, on_handshake, exchange);
 	} else {
 		stream_init_plain(&stream, fd);
 		on_stream(exchange, &stream, TLS_ALPN_NONE, now_ms);
@@ -357,7 +362,8 @@ static void start(struct exchange *exchange, uint64_t now_ms)
 {
 	struct keeper *keeper = keeper_of(exchange);
 	struct upstream *upstream = exchange->upstream;
-	struct origin *origin = exchange->is_tunnel ? NULL : origin_find(upstream);
+	bool is_alone = exchange->is_tunnel || exchange->websocket;
+	struct origin *origin = is_alone ? NULL : origin_find(upstream);
 
 	if (origin) {
 		begin_relay(exchange, origin, now_ms);

@@ -21,6 +21,7 @@
 #include "keeper/refusal.h"
 #include "keeper/run.h"
 #include "keeper/substitute.h"
+#include "keeper/websocket.h"
 
 /* A body up to this size is read whole before it is sent, where it must be looked into. */
 #define EXCHANGE_HOLD_MAX LINK_CREDIT_FIRST
@@ -84,12 +85,13 @@ struct exchange {
 	unsigned int interim_count, restart_count;
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
-	bool is_tunnel;         /* bytes that nobody looks into */
-	bool is_reply_over;     /* of a tunnel: the host has said all */
-	bool is_reply_complete; /* ... and what is not passed on yet waits for credit */
-	bool has_write_failed;  /* the upstream is gone, whatever reading it says */
-	bool may_reuse;         /* the connection, by the reply's head */
-	bool finds_cost;        /* the reply is to be searched for one */
+	struct websocket *websocket; /* it is to become that, or has; or NULL */
+	bool is_tunnel;              /* bytes that nobody looks into */
+	bool is_reply_over;          /* of a tunnel: the host has said all */
+	bool is_reply_complete;      /* ... and what is not passed on yet waits for credit */
+	bool has_write_failed;       /* the upstream is gone, whatever reading it says */
+	bool may_reuse;              /* the connection, by the reply's head */
+	bool finds_cost;             /* the reply is to be searched for one */
 	uint64_t start_ms, first_byte_ms, last_ms; /* last_ms: when something moved */
 	uint64_t sent_bytes, received_bytes;
 	char *run_id;     /* of a token, owned; or the run's, borrowed */
@@ -111,6 +113,9 @@ int exchange_on_end(struct exchange *exchange, uint64_t now_ms) must_check;
 
 /* ---- reply.c: what the upstream sends ---- */
 
+/* WebSocket ends because of us: a frame says so. */
+void exchange_close_websocket(struct exchange *exchange, enum refusal refusal);
+
 /* A tunnel is connected: the gate is told so. */
 void exchange_begin_tunnel(struct exchange *exchange, uint64_t now_ms);
 
@@ -124,6 +129,9 @@ void exchange_on_reply_data(struct exchange *exchange, struct bytes data, uint64
 void exchange_on_reply_end(struct exchange *exchange, const struct http_head *trailer,
 			   uint64_t now_ms);
 void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms);
+
+/* How much of what a tunnel has brought the gate takes now. */
+size_t exchange_may_take(const struct exchange *exchange, size_t len);
 
 /* Whether something of the reply waits for credit. */
 static inline bool exchange_holds_reply(const struct exchange *exchange)

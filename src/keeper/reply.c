@@ -14,6 +14,17 @@
 #define INTERIM_MAX  32 /* replies before the reply */
 #define DECODE_PIECE 16384
 
+static void emit(void *owner, struct bytes data)
+{
+	struct exchange *exchange = owner;
+
+	while (data.len > 0) {
+		size_t len = data.len < LINK_DATA_MAX ? data.len : LINK_DATA_MAX;
+
+		link_write_data(&exchange->run->link.out, exchange->id, bytes_take(&data, len));
+	}
+}
+
 /* The identity of the call, for the records; never shown to be more than plain text. */
 static void note_text(char *ret_text, size_t most, struct bytes value)
 {
@@ -47,6 +58,7 @@ static bool is_passed_on(const struct exchange *exchange, const struct http_head
 		return false;
 	return !http_is_hop_by_hop(head, field->name) &&
 	       !bytes_equal_nocase(field->name, BYTES("content-length")) &&
+	       !bytes_equal_nocase(field->name, BYTES("sec-websocket-accept")) &&
 	       !scrub_is_in(exchange->scrubs, field->name);
 }
 
@@ -118,17 +130,60 @@ static int prepare_decoder(struct exchange *exchange, const struct http_head *he
 	return 0;
 }
 
+/* An upgrade that was not asked for, or that does not answer our request. */
+static const char *find_upgrade_fault(const struct exchange *exchange, const struct http_head *head)
+{
+	const struct http_field *accept = http_find_field(head, BYTES("sec-websocket-accept"));
+
+	if (!exchange->websocket || !http_is_upgraded(head) || !accept ||
+	    !websocket_is_accepted(exchange->websocket, accept->value))
+		return "it switched protocols, and not as it was asked to";
+	return http_find_field(head, BYTES("sec-websocket-extensions"))
+		       ? "it uses an extension of WebSocket that was not offered"
+		       : NULL;
+}
+
 /* What cannot be passed on, and why; or NULL. */
 static const char *find_fault(struct exchange *exchange, const struct http_head *head)
 {
 	if (head->status == 101)
-		return "it switched protocols";
+		return find_upgrade_fault(exchange, head);
 	if (exchange->scrubs && head->status == 206)
 		return "it is a part, and the whole was asked for";
 	if (head->status < 200 && exchange->interim_count == INTERIM_MAX)
 		return "it has no end of interim replies";
 	return prepare_decoder(exchange, head) < 0 ? "it is encoded in a way that cannot be read"
 						   : NULL;
+}
+
+/* The upstream has confirmed it: from here on frames go both ways. */
+static void begin_websocket(struct exchange *exchange, const struct http_head *head,
+			    uint64_t now_ms)
+{
+	static struct link_reply reply;
+
+	reply.status = exchange->status = head->status;
+	reply.reason = head->reason;
+	reply.framing = FRAMING_CLOSE;
+	reply.field_count = copy_fields(exchange, head, reply.fields);
+	exchange->is_reply_begun = exchange->is_tunnel = true;
+	exchange->first_byte_ms = now_ms;
+	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
+}
+
+void exchange_close_websocket(struct exchange *exchange, enum refusal refusal)
+{
+	static const struct link_end no_trailer;
+	struct buf frame;
+
+	buf_init(&frame, WS_CONTROL_MAX);
+	websocket_write_close(refusal == REFUSAL_MISPLACED ? WS_CODE_POLICY : WS_CODE_INTERNAL,
+			      &frame);
+	/* There is always credit for so little: it is what WEBSOCKET_RESERVE is for. */
+	if (!exchange->websocket->from_origin.has_closed)
+		emit(exchange, (struct bytes){ frame.data, frame.len });
+	buf_fini(&frame);
+	link_write_end(&exchange->run->link.out, exchange->id, &no_trailer);
 }
 
 void exchange_on_reply_head(struct exchange *exchange, const struct http_head *head,
@@ -139,6 +194,10 @@ void exchange_on_reply_head(struct exchange *exchange, const struct http_head *h
 
 	if (fault) {
 		exchange_fail(exchange, REFUSAL_GARBAGE, fault, now_ms);
+		return;
+	}
+	if (head->status == 101) {
+		begin_websocket(exchange, head, now_ms);
 		return;
 	}
 	if (head->status < 200) {
@@ -158,20 +217,43 @@ void exchange_on_reply_head(struct exchange *exchange, const struct http_head *h
 
 /* ---- the body ---- */
 
-static void emit(void *owner, struct bytes data)
+size_t exchange_may_take(const struct exchange *exchange, size_t len)
 {
-	struct exchange *exchange = owner;
+	size_t most = exchange->credit, reserve;
 
-	while (data.len > 0) {
-		size_t len = data.len < LINK_DATA_MAX ? data.len : LINK_DATA_MAX;
-
-		link_write_data(&exchange->run->link.out, exchange->id, bytes_take(&data, len));
+	if (exchange->websocket) {
+		/* What was held back is not taken off the credit before it goes out. */
+		reserve = WEBSOCKET_RESERVE + exchange->websocket->scrub.held_len;
+		most = most > reserve ? most - reserve : 0;
+		most = most < WEBSOCKET_PIECE ? most : WEBSOCKET_PIECE;
 	}
+	return len < most ? len : most;
+}
+
+/* Frames, written anew. */
+static int pass_frames_on(struct exchange *exchange, struct bytes data)
+{
+	struct buf frames;
+	int r;
+
+	buf_init(&frames, LINK_CREDIT_FIRST);
+	/* What came before a fault is as good as any. */
+	r = websocket_read_origin(exchange->websocket, data, &frames);
+	if (frames.len > exchange->credit) {
+		r = -E2BIG;
+	} else {
+		exchange->credit -= (uint32_t)frames.len;
+		emit(exchange, (struct bytes){ frames.data, frames.len });
+	}
+	buf_fini(&frames);
+	return r;
 }
 
 /* 0, or -EBADMSG when it cannot be searched. */
 static int pass_on(struct exchange *exchange, struct bytes data)
 {
+	if (exchange->websocket && exchange->is_tunnel)
+		return pass_frames_on(exchange, data);
 	exchange->credit -= (uint32_t)data.len;
 	if (exchange->finds_cost)
 		cost_push(&exchange->cost, data);
@@ -222,7 +304,10 @@ static void take_data(struct exchange *exchange, struct bytes *data, uint64_t no
 			    bytes_take(data, len < exchange->credit ? len : exchange->credit));
 	exchange->received_bytes += len - data->len;
 	if (r < 0)
-		exchange_fail(exchange, REFUSAL_GARBAGE, "its content coding is broken", now_ms);
+		exchange_fail(exchange, REFUSAL_GARBAGE,
+			      exchange->websocket ? "it sent no frames of WebSocket"
+						  : "its content coding is broken",
+			      now_ms);
 }
 
 void exchange_on_reply_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
@@ -247,7 +332,8 @@ static void end_reply(struct exchange *exchange, const struct http_head *trailer
 	end.field_count = trailer ? copy_fields(exchange, trailer, end.fields) : 0;
 	link_write_end(&exchange->run->link.out, exchange->id, &end);
 	/* Of a tunnel, the agent may have more to say. */
-	if (exchange->is_tunnel && (!exchange->is_request_over || exchange->request.len > 0))
+	if (exchange->is_tunnel && !exchange->websocket &&
+	    (!exchange->is_request_over || exchange->request.len > 0))
 		exchange->origin->wire->watch(exchange);
 	else
 		exchange_finish(exchange, now_ms);

@@ -481,6 +481,8 @@ static enum refusal refusal_of_body(int error)
 		return REFUSAL_BAD_ENCODING;
 	case -E2BIG:
 		return REFUSAL_BODY_TOO_LARGE;
+	case -EPROTO:
+		return REFUSAL_NO_FRAMES;
 	default:
 		return REFUSAL_NOT_JSON;
 	}
@@ -499,6 +501,8 @@ static int pass_on_to_host(struct exchange *exchange, struct bytes data)
 {
 	int r = 0;
 
+	if (exchange->websocket)
+		return websocket_read_agent(exchange->websocket, data, &exchange->request);
 	if (!exchange->substitute) {
 		add_body(exchange, data);
 		return 0;

@@ -58,14 +58,21 @@ static bool begin(struct exchange *exchange)
 	return true;
 }
 
+/* Frames do not go out before the upstream has confirmed that it takes them for that. */
 static size_t request_len(const struct exchange *exchange)
 {
+	if (exchange->websocket && !exchange->is_tunnel)
+		return exchange->head_len - exchange->request_start;
 	return exchange->request.len - exchange->request_start;
 }
 
 /* The agent has said all. */
 static void end_tunnel(struct exchange *exchange, uint64_t now_ms)
 {
+	if (exchange->websocket) {
+		exchange_on_reply_end(exchange, NULL, now_ms); /* nobody is left to hear more */
+		return;
+	}
 	shutdown(exchange->origin->stream.fd, SHUT_WR);
 	if (exchange->is_reply_over)
 		exchange_finish(exchange, now_ms);
@@ -89,7 +96,7 @@ static void flush(struct exchange *exchange, uint64_t now_ms)
 		exchange->request_start += (size_t)n;
 		exchange->last_ms = now_ms;
 	}
-	if (request_len(exchange) == 0) {
+	if (exchange->request_start == exchange->request.len) {
 		exchange_wipe_request(exchange);
 		exchange_grant(exchange);
 		if (exchange->is_tunnel && exchange->is_request_over)
@@ -119,7 +126,10 @@ static void on_head(struct exchange *exchange, const struct http_head *head, uin
 {
 	exchange->may_reuse = head->keeps_alive;
 	exchange_on_reply_head(exchange, head, now_ms);
-	if (exchange->state == EXCHANGE_RELAY && head->status < 200) {
+	if (exchange->state == EXCHANGE_RELAY && exchange->is_tunnel) {
+		exchange->head_len = 0;
+		exchange_mark_dirty(exchange); /* what had to wait for it */
+	} else if (exchange->state == EXCHANGE_RELAY && head->status < 200) {
 		h1_reader_next(&exchange->origin->reader);
 		exchange->origin->reader.answers_head = exchange->is_head;
 	}
@@ -164,22 +174,27 @@ static bool step(struct exchange *exchange, struct bytes *input, uint64_t now_ms
 /* As much as the credit allows, as it is. */
 static void process_tunnel(struct exchange *exchange, struct bytes input, uint64_t now_ms)
 {
-	size_t len = input.len < exchange->credit ? input.len : exchange->credit;
+	size_t len;
 
-	if (len > 0)
-		exchange_on_reply_data(exchange, bytes_take(&input, len), now_ms);
-	buf_keep(&exchange->origin->in, input);
+	do {
+		len = exchange_may_take(exchange, input.len);
+		if (len > 0)
+			exchange_on_reply_data(exchange, bytes_take(&input, len), now_ms);
+	} while (len > 0 && exchange->state == EXCHANGE_RELAY);
+	if (exchange->state == EXCHANGE_RELAY)
+		buf_keep(&exchange->origin->in, input);
 }
 
 static void process(struct exchange *exchange, struct bytes input, uint64_t now_ms)
 {
-	if (exchange->is_tunnel) {
-		process_tunnel(exchange, input, now_ms);
-		return;
-	}
-	while (exchange->state == EXCHANGE_RELAY && step(exchange, &input, now_ms))
+	while (exchange->state == EXCHANGE_RELAY && !exchange->is_tunnel &&
+	       step(exchange, &input, now_ms))
 		;
-	if (exchange->state == EXCHANGE_RELAY)
+	if (exchange->state != EXCHANGE_RELAY)
+		return;
+	if (exchange->is_tunnel)
+		process_tunnel(exchange, input, now_ms);
+	else
 		buf_keep(&exchange->origin->in, input);
 }
 
@@ -187,10 +202,13 @@ static void process(struct exchange *exchange, struct bytes input, uint64_t now_
 static void on_input_end(struct exchange *exchange, int error, uint64_t now_ms)
 {
 	struct h1_reader *reader = &exchange->origin->reader;
+	/* Behind a close frame it does not matter how the connection ends. */
+	bool is_closed = exchange->websocket && exchange->websocket->from_origin.has_closed;
 	/* A write that failed has taken the socket's error: what looks like an end is none. */
-	enum h1_event event = error || exchange->has_write_failed ? H1_BROKEN
-			      : exchange->is_tunnel               ? H1_END
-								  : h1_read_end(reader);
+	enum h1_event event = is_closed                             ? H1_END
+			      : error || exchange->has_write_failed ? H1_BROKEN
+			      : exchange->is_tunnel                 ? H1_END
+								    : h1_read_end(reader);
 
 	if (event == H1_END)
 		exchange_on_reply_end(exchange, NULL, now_ms);

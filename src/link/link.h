@@ -71,9 +71,10 @@ enum link_event link_read(struct link_reader *reader, struct bytes *input,
 
 /* What a request is for. */
 enum link_kind {
-	LINK_KIND_LLM,    /* the LLM endpoint: `host` means nothing */
-	LINK_KIND_EGRESS, /* the host in `host` */
-	LINK_KIND_TUNNEL, /* no request at all: bytes to and from that host */
+	LINK_KIND_LLM,       /* the LLM endpoint: `host` means nothing */
+	LINK_KIND_EGRESS,    /* the host in `host` */
+	LINK_KIND_WEBSOCKET, /* the same, to become WebSocket: then bytes to and from it */
+	LINK_KIND_TUNNEL,    /* no request at all: bytes to and from that host */
 };
 
 struct link_open {

@@ -421,18 +421,18 @@ def take_large(connection):
         if left < 0:
             line = b""
             while not line.endswith(b"\r\n"):
-                line += connection._take(1)
+                line += connection.take(1)
             size = int(line, 16)
         got = 0
         while got < size:
             if not connection._left:
                 connection._more()
                 connection.received = b""
-            piece = connection._take(min(size - got, len(connection._left)))
+            piece = connection.take(min(size - got, len(connection._left)))
             digest.update(piece)
             got += len(piece)
         if left < 0:
-            connection._take(2)
+            connection.take(2)
             left = -1 if size else 0
         else:
             left = 0
@@ -587,8 +587,8 @@ def test_an_upload_is_passed_on_as_it_comes(place, https):
         connection.head()
         for _ in range(3):
             size = int(connection._line(), 16)
-            seen.append(connection._take(size + 2)[:-2])
-        assert connection._take(5) == b"0\r\n\r\n"
+            seen.append(connection.take(size + 2)[:-2])
+        assert connection.take(5) == b"0\r\n\r\n"
         connection.answer()
 
     https.script = script
@@ -749,7 +749,7 @@ def test_a_tunnel_carries_both_directions(place, origin):
                                    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
 def test_a_tunnel_is_not_looked_into(place, origin, first):
     def script(connection):
-        connection.send(b"[" + connection._take(len(first)) + b"]")
+        connection.send(b"[" + connection.take(len(first)) + b"]")
 
     origin.script = script
     with agent.run(place, *tunnel(origin)) as run:
@@ -762,7 +762,7 @@ def test_a_tunnel_is_not_looked_into(place, origin, first):
 def test_a_tunnel_through_the_proxy(place, origin, way):
     def script(connection):
         connection.send(b"welcome\n")
-        connection.send(connection._take(4))
+        connection.send(connection.take(4))
 
     origin.script = script
     with agent.run(place, *tunnel(origin)) as run:
@@ -866,7 +866,7 @@ thread.join()
 def test_a_tunnel_that_fails_is_a_reset(place, origin, how):
     def script(connection):
         connection.send(b"x")
-        connection._take(1)
+        connection.take(1)
         connection.reset()
 
     origin.script = script

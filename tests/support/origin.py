@@ -64,7 +64,8 @@ class Connection:
         self.received += piece
         self._left += piece
 
-    def _take(self, size):
+    def take(self, size):
+        """So many bytes, when they have come."""
         while len(self._left) < size:
             self._more()
         taken, self._left = self._left[:size], self._left[size:]
@@ -73,13 +74,13 @@ class Connection:
     def _line(self):
         while b"\r\n" not in self._left:
             self._more()
-        return self._take(self._left.index(b"\r\n") + 2)
+        return self.take(self._left.index(b"\r\n") + 2)
 
     def head(self):
         """Reads a head, and nothing of the body."""
         while b"\r\n\r\n" not in self._left:
             self._more()
-        request = Request(self._take(self._left.index(b"\r\n\r\n") + 4))
+        request = Request(self.take(self._left.index(b"\r\n\r\n") + 4))
         self.origin.seen(request)
         return request
 
@@ -88,13 +89,13 @@ class Connection:
             while True:
                 line = self._line()
                 size = int(line, 16)
-                chunk = self._take(size + 2)
+                chunk = self.take(size + 2)
                 request.raw_body += line + chunk
                 request.body += chunk[:size]
                 if size == 0:
                     break
         else:
-            request.body = self._take(int((request.values("content-length") or ["0"])[0]))
+            request.body = self.take(int((request.values("content-length") or ["0"])[0]))
             request.raw_body = request.body
 
     def request(self):
