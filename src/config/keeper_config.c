@@ -147,18 +147,6 @@ static int read_deny(void *data, const struct option *option, const char *text, 
 
 /* ---- secrets ---- */
 
-static bool is_variable_name(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
-		bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-
-		if (!is_letter && (i == 0 || c < '0' || c > '9'))
-			return false;
-	}
-	return len > 0 && len <= 128;
-}
-
 /* Takes the words of a list, separated by commas; 0 when one of them is empty. */
 static size_t split_list(struct arena *arena, const char *text, const char **ret_words, size_t most)
 {
@@ -184,7 +172,7 @@ static int read_secret(void *data, const struct option *option, const char *text
 	const char *equals = strchr(text, '='), *at = strrchr(text, '@');
 	size_t len = equals ? (size_t)(equals - text) : 0;
 
-	if (!equals || !at || at < equals || !is_variable_name(text, len))
+	if (!equals || !at || at < equals || !option_is_variable(text, len))
 		return err_say(err, EINVAL, "--%s: is not %s", option->name, option->argument);
 	if (config->secret_count == KEEPER_SECRETS_MAX)
 		return err_say(err, E2BIG, "--%s: more than %d", option->name, KEEPER_SECRETS_MAX);

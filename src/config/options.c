@@ -221,6 +221,18 @@ int options_apply(const struct option_table *table, void *config, const char *na
 	return 0;
 }
 
+bool option_is_variable(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+		bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+
+		if (!is_letter && (i == 0 || c < '0' || c > '9'))
+			return false;
+	}
+	return len > 0 && len <= OPTION_VARIABLE_MAX;
+}
+
 void options_print_help(const struct option_table *table, FILE *out)
 {
 	for (size_t i = 0; i < table->count; i++) {

@@ -55,6 +55,11 @@ int options_parse(const struct option_table *table, void *config, int argc, char
 int options_apply(const struct option_table *table, void *config, const char *name,
 		  const char *text, struct err *err) must_check;
 
+#define OPTION_VARIABLE_MAX 255
+
+/* Whether a text is a variable's name: letters, digits and underscores, no digit first. */
+bool option_is_variable(const char *text, size_t len);
+
 void options_print_help(const struct option_table *table, FILE *out);
 void options_print_mdoc(const struct option_table *table, FILE *out);
 

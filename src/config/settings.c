@@ -61,18 +61,6 @@ int run_config_add_mount(struct run_config *config, enum warder_mount_mode mode,
 	return 0;
 }
 
-static bool is_name(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
-		bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-
-		if (!is_letter && (i == 0 || c < '0' || c > '9'))
-			return false;
-	}
-	return len > 0;
-}
-
 static int read_env(void *data, const struct option *option, const char *text, struct err *err)
 {
 	struct run_config *config = data;
@@ -80,7 +68,7 @@ static int read_env(void *data, const struct option *option, const char *text, s
 
 	if (config->env_count == ENV_MAX)
 		return err_say(err, E2BIG, "--env: more than %d variables", ENV_MAX);
-	if (!is_name(text, len))
+	if (!option_is_variable(text, len))
 		return err_say(err, EINVAL, "--env: '%.*s' is not a variable's name",
 			       (int)(len > 40 ? 40 : len), text);
 	if (!text[len]) {
