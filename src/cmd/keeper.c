@@ -53,6 +53,8 @@ static int read_config_file(const char *path, struct config_file *file,
 	r = keeper_config_parse(config, (int)file->keeper.count + 1, (char **)words, err);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < file->value_count; i++)
+		secret_lend(file->values[i].name, file->values[i].text);
 	r = status_send_words(STATUS_FD, file->run.words, file->run.count);
 	if (r == 0)
 		r = status_send_words(STATUS_FD, file->keeper.words, file->keeper.count);

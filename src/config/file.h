@@ -3,9 +3,9 @@
  * A configuration file is another way to write options: it is read into the words of two
  * command lines, in the order of the file, and the tables of options check them.
  *
- * Only the keeper's process reads one and hands the run's words on, because of what a file
- * says of keys and where they come from (INV-SECRETS-HOST-ONLY). For the same reason an
- * error names keys, never values.
+ * Only the keeper's process reads one and hands the words on, because a file may have secrets
+ * in it (INV-SECRETS-HOST-ONLY). These are in no word: they stay beside them, to be wiped. For
+ * the same reason an error names keys, never values.
  */
 #ifndef CONFIG_FILE_H
 #define CONFIG_FILE_H
@@ -23,9 +23,17 @@ struct config_words {
 	size_t count;
 };
 
+/* A secret that the file itself has; its words name it as "config:NAME". */
+struct config_value {
+	const char *name;
+	char *text;
+};
+
 struct config_file {
-	struct arena arena; /* owns the words */
+	struct arena arena; /* owns the words and the values */
 	struct config_words run, keeper;
+	struct config_value *values;
+	size_t value_count;
 };
 
 /*
@@ -37,6 +45,10 @@ int config_file_read(const char *path, struct config_file *ret_file, struct err 
 int config_file_parse(const char *name, struct bytes text, struct config_file *ret_file,
 		      struct err *err) must_check;
 
+/* When whoever needs the values has them. */
+void config_file_wipe_values(struct config_file *file);
+
+/* Wipes the values as well. */
 void config_file_fini(struct config_file *file);
 
 #endif

@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/bytes.h"
 
 #define DEFAULT_CONNECT_MS    10000
 #define DEFAULT_FIRST_BYTE_MS 600000
@@ -14,6 +17,7 @@ void keeper_config_init(struct keeper_config *config)
 {
 	*config = (struct keeper_config){
 		.durability = "write",
+		.dns = "explain",
 		.connect_ms = DEFAULT_CONNECT_MS,
 		.first_byte_ms = DEFAULT_FIRST_BYTE_MS,
 		.idle_ms = DEFAULT_IDLE_MS,
@@ -30,7 +34,8 @@ void keeper_config_fini(struct keeper_config *config)
 
 int keeper_check_source(const char *option, const char *text, struct err *err)
 {
-	static const char *const prefixes[] = { "env:", "file:", "exec:" };
+	/* The last is a value of the configuration file, as the words of one name it. */
+	static const char *const prefixes[] = { "env:", "file:", "exec:", "config:" };
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
 		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0 &&
@@ -107,6 +112,11 @@ static int read_llm_provider(void *data, const struct option *option, const char
 			       option->argument);
 	llm->provider = provider;
 	return 0;
+}
+
+static bool is_alnum(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
 /* What goes into a header: printable ASCII. */
@@ -199,16 +209,17 @@ static int read_secret(void *data, const struct option *option, const char *text
 	return 0;
 }
 
-/* NAME=… of a secret that was given before; *ret_rest is what follows. */
+/* NAME or NAME=… of a secret that was given before; *ret_rest is what follows. */
 static struct keeper_secret *find_secret(struct keeper_config *config, const struct option *option,
 					 const char *text, const char **ret_rest, struct err *err)
 {
 	size_t len = strcspn(text, "=");
+	bool has_rest = strchr(option->argument, '=') != NULL;
 
-	for (size_t i = 0; text[len] && i < config->secret_count; i++)
+	for (size_t i = 0; has_rest == (text[len] == '=') && i < config->secret_count; i++)
 		if (strlen(config->secrets[i].name) == len &&
 		    memcmp(config->secrets[i].name, text, len) == 0) {
-			*ret_rest = text + len + 1;
+			*ret_rest = text + len + has_rest;
 			return &config->secrets[i];
 		}
 	err_say(err, EINVAL, "--%s: '%.*s' is no secret that was given before it", option->name,
@@ -216,11 +227,27 @@ static struct keeper_secret *find_secret(struct keeper_config *config, const str
 	return NULL;
 }
 
+static const char *const places[] = { "header", "basic", "query", "path", "body", "websocket" };
+
+unsigned int keeper_place_of(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (strcmp(places[i], name) == 0)
+			return 1U << i;
+	return 0;
+}
+
+const char *keeper_place_name(unsigned int place)
+{
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (place == 1U << i)
+			return places[i];
+	return NULL;
+}
+
 static int read_secret_in(void *data, const struct option *option, const char *text,
 			  struct err *err)
 {
-	static const char *const places[] = { "header", "basic", "query",
-					      "path",   "body",  "websocket" };
 	struct keeper_config *config = data;
 	const char *rest, *words[ARRAY_LEN(places)];
 	struct keeper_secret *secret = find_secret(config, option, text, &rest, err);
@@ -230,21 +257,36 @@ static int read_secret_in(void *data, const struct option *option, const char *t
 	if (!secret)
 		return -EINVAL;
 	for (size_t i = 0; i < count; i++) {
-		size_t place = 0;
+		unsigned int place = keeper_place_of(words[i]);
 
-		while (place < ARRAY_LEN(places) && strcmp(places[place], words[i]) != 0)
-			place++;
-		if (place == ARRAY_LEN(places))
+		if (!place)
 			count = 0;
-		mask |= 1U << place;
+		mask |= place;
 	}
 	if (count == 0)
 		return err_say(err, EINVAL,
-			       "--%s: places are header, basic, query, path, body and "
+			       "--%s: %s: places are header, basic, query, path, body and "
 			       "websocket",
-			       option->name);
+			       option->name, secret->name);
 	secret->places = mask;
 	return 0;
+}
+
+/* Fields that make the message what it is are not for secrets. */
+static bool may_be_injected(const char *header, size_t len)
+{
+	static const char *const framing[] = {
+		"host",    "content-length", "transfer-encoding", "connection", "te", "trailer",
+		"upgrade", "expect",         "keep-alive"
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(framing); i++)
+		if (strlen(framing[i]) == len && strncasecmp(framing[i], header, len) == 0)
+			return false;
+	for (size_t i = 0; i < len; i++)
+		if (header[i] != '-' && header[i] != '_' && !is_alnum(header[i]))
+			return false;
+	return len > 0;
 }
 
 static int read_secret_inject(void *data, const struct option *option, const char *text,
@@ -257,12 +299,128 @@ static int read_secret_inject(void *data, const struct option *option, const cha
 	if (!secret)
 		return -EINVAL;
 	colon = strstr(rest, ": ");
-	if (!colon || colon == rest || !is_header_text(rest) || !strstr(colon, "{value}"))
-		return err_say(err, EINVAL, "--%s: NAME=HEADER: FORMAT, with {value} in it",
-			       option->name);
+	if (!colon || !is_header_text(rest) || !strstr(colon, "{value}"))
+		return err_say(err, EINVAL, "--%s: %s: HEADER: FORMAT, with {value} in it",
+			       option->name, secret->name);
+	if (!may_be_injected(rest, (size_t)(colon - rest)))
+		return err_say(err, EINVAL, "--%s: %s: '%.*s' is no header that can be set",
+			       option->name, secret->name,
+			       (int)(colon - rest > 60 ? 60 : colon - rest), rest);
 	secret->inject_header = arena_printf(&config->arena, "%.*s", (int)(colon - rest), rest);
 	secret->inject_format = arena_strdup(&config->arena, colon + 2);
 	return 0;
+}
+
+#define PLACEHOLDER_LEN_MIN 8 /* a shorter one could turn up by chance */
+#define PLACEHOLDER_LEN_MAX 256
+
+/* Characters that are written alike everywhere, and <random>, which is eight or more of them. */
+static bool is_placeholder(const char *text)
+{
+	const char *random = strstr(text, KEEPER_RANDOM);
+	size_t len = strlen(text);
+
+	for (const char *c = text; *c; c++)
+		if (c == random)
+			c += strlen(KEEPER_RANDOM) - 1;
+		else if (!is_alnum(*c) && !strchr("-_.~", *c))
+			return false;
+	return len >= PLACEHOLDER_LEN_MIN && len <= PLACEHOLDER_LEN_MAX;
+}
+
+static int read_secret_placeholder(void *data, const struct option *option, const char *text,
+				   struct err *err)
+{
+	struct keeper_config *config = data;
+	const char *rest;
+	struct keeper_secret *secret = find_secret(config, option, text, &rest, err);
+
+	if (!secret)
+		return -EINVAL;
+	if (!is_placeholder(rest))
+		return err_say(err, EINVAL,
+			       "--%s: %s: %d to %d letters, digits, '-', '_', '.' and '~', with "
+			       "one " KEEPER_RANDOM " among them or none",
+			       option->name, secret->name, PLACEHOLDER_LEN_MIN,
+			       PLACEHOLDER_LEN_MAX);
+	secret->placeholder = arena_strdup(&config->arena, rest);
+	return 0;
+}
+
+static int read_secret_cleartext(void *data, const struct option *option, const char *text,
+				 struct err *err)
+{
+	const char *rest;
+	struct keeper_secret *secret = find_secret(data, option, text, &rest, err);
+
+	if (secret)
+		secret->may_be_cleartext = true;
+	return secret ? 0 : -EINVAL;
+}
+
+static int read_secret_ip_literals(void *data, const struct option *option, const char *text,
+				   struct err *err)
+{
+	const char *rest;
+	struct keeper_secret *secret = find_secret(data, option, text, &rest, err);
+
+	if (secret)
+		secret->may_have_addresses = true;
+	return secret ? 0 : -EINVAL;
+}
+
+/* ---- where hosts are ---- */
+
+static int add_mapping(struct keeper_config *config, const struct option *option,
+		       struct keeper_mapping mapping, struct err *err)
+{
+	if (config->mapping_count == KEEPER_MAPPINGS_MAX)
+		return err_say(err, E2BIG, "--%s: more than %d ports of hosts are mapped",
+			       option->name, KEEPER_MAPPINGS_MAX);
+	config->mappings[config->mapping_count++] = mapping;
+	return 0;
+}
+
+/* What a name may not have in it, in a rule or in an option. */
+static bool is_plain_name(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!is_alnum(text[i]) && !strchr("-_.", text[i]))
+			return false;
+	return len > 0 && len <= 253;
+}
+
+/* NAME=ADDRESS:PORT. Whichever port of the name is meant, the service is there. */
+static int read_service(void *data, const struct option *option, const char *text, struct err *err)
+{
+	struct keeper_config *config = data;
+	const char *equals = strchr(text, '=');
+	size_t len = equals ? (size_t)(equals - text) : 0;
+	struct keeper_mapping mapping;
+	uint16_t ports[] = { 80, 443, 0 };
+	int r = 0;
+
+	if (!is_plain_name(text, len))
+		return err_say(err, EINVAL, "--%s: '%.100s' is not %s", option->name, text,
+			       option->argument);
+	mapping.host = arena_printf(&config->arena, "%.*s", (int)len, text);
+	for (char *c = (char *)mapping.host; *c; c++)
+		*c = ascii_lower(*c);
+	if (url_parse_address(equals + 1, &config->arena, &mapping.address, &mapping.address_port,
+			      err) < 0)
+		return -EINVAL;
+	ports[2] = mapping.address_port;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(ports); i++) {
+		mapping.host_port = ports[i];
+		r = add_mapping(config, option, mapping, err);
+	}
+	if (r == 0)
+		r = add_rule(config, option, mapping.host, true, err);
+	if (r == 0)
+		r = add_rule(config, option,
+			     arena_printf(&config->arena, "%s:%u", mapping.host, ports[2]), true,
+			     err);
+	return r;
 }
 
 static int read_connect_to(void *data, const struct option *option, const char *text,
@@ -273,8 +431,6 @@ static int read_connect_to(void *data, const struct option *option, const char *
 	const char *equals = strchr(text, '=');
 	int r;
 
-	if (config->mapping_count == KEEPER_MAPPINGS_MAX)
-		return err_say(err, E2BIG, "--%s: more than %d", option->name, KEEPER_MAPPINGS_MAX);
 	if (!equals)
 		return err_say(err, EINVAL, "--%s: '%.100s' is not %s", option->name, text,
 			       option->argument);
@@ -283,9 +439,7 @@ static int read_connect_to(void *data, const struct option *option, const char *
 	if (r == 0)
 		r = url_parse_address(equals + 1, &config->arena, &mapping.address,
 				      &mapping.address_port, err);
-	if (r == 0)
-		config->mappings[config->mapping_count++] = mapping;
-	return r;
+	return r < 0 ? r : add_mapping(config, option, mapping, err);
 }
 
 static int read_header_text(void *data, const struct option *option, const char *text,
@@ -330,21 +484,26 @@ static int read_source(void *data, const struct option *option, const char *text
 /* ---- the table ---- */
 
 static const struct option rows[] = {
-#define STRING        OPTION_STRING, NULL
-#define CHOICE        OPTION_CHOICE, NULL
-#define COUNT         OPTION_COUNT, NULL
-#define DURATION      OPTION_DURATION, NULL
-#define LLM           OPTION_OWN, read_llm
-#define LLM_KEY       OPTION_OWN, read_llm_key
-#define LLM_PROVIDER  OPTION_OWN, read_llm_provider
-#define ALLOW         OPTION_OWN, read_allow
-#define DENY          OPTION_OWN, read_deny
-#define SECRET        OPTION_OWN, read_secret
-#define SECRET_IN     OPTION_OWN, read_secret_in
-#define SECRET_INJECT OPTION_OWN, read_secret_inject
-#define CONNECT_TO    OPTION_OWN, read_connect_to
-#define HEADER_TEXT   OPTION_OWN, read_header_text
-#define METADATA      OPTION_OWN, read_metadata
+#define STRING             OPTION_STRING, NULL
+#define CHOICE             OPTION_CHOICE, NULL
+#define COUNT              OPTION_COUNT, NULL
+#define DURATION           OPTION_DURATION, NULL
+#define LLM                OPTION_OWN, read_llm
+#define LLM_KEY            OPTION_OWN, read_llm_key
+#define LLM_PROVIDER       OPTION_OWN, read_llm_provider
+#define ALLOW              OPTION_OWN, read_allow
+#define DENY               OPTION_OWN, read_deny
+#define SECRET             OPTION_OWN, read_secret
+#define SECRET_IN          OPTION_OWN, read_secret_in
+#define SECRET_INJECT      OPTION_OWN, read_secret_inject
+#define SECRET_PLACEHOLDER OPTION_OWN, read_secret_placeholder
+#define SECRET_CLEARTEXT   OPTION_OWN, read_secret_cleartext
+#define SECRET_IP_LITERALS OPTION_OWN, read_secret_ip_literals
+#define SERVICE            OPTION_OWN, read_service
+#define SIZE               OPTION_SIZE, NULL
+#define CONNECT_TO         OPTION_OWN, read_connect_to
+#define HEADER_TEXT        OPTION_OWN, read_header_text
+#define METADATA           OPTION_OWN, read_metadata
 #define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
 	{ name,     letter, kind,  offsetof(struct keeper_config, field), low, high,               \
 	  argument, help,   detail },
@@ -386,8 +545,28 @@ static bool is_same_match(const struct keeper_llm *a, const struct keeper_llm *b
 	return strcmp(first, second) == 0;
 }
 
+/* Two placeholders must be told apart wherever one of them stands. */
+static int check_placeholders(const struct keeper_config *config, struct err *err)
+{
+	for (size_t i = 0; i < config->secret_count; i++)
+		for (size_t j = 0; j < config->secret_count; j++) {
+			const char *a = config->secrets[i].placeholder;
+			const char *b = config->secrets[j].placeholder;
+
+			if (i == j || !a || !b || strstr(a, KEEPER_RANDOM) || !strstr(b, a))
+				continue;
+			return err_say(err, EINVAL,
+				       "the placeholder of secret %s is in that of secret %s; they "
+				       "must differ",
+				       config->secrets[i].name, config->secrets[j].name);
+		}
+	return 0;
+}
+
 int keeper_config_check(const struct keeper_config *config, struct err *err)
 {
+	if (check_placeholders(config, err) < 0)
+		return -EINVAL;
 	for (size_t i = 0; i < config->llm_count; i++)
 		for (size_t j = 0; j < i; j++)
 			if (is_same_match(&config->llms[i], &config->llms[j]))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a keeper is told: words of a command line in, a plain struct out. It names secrets, and
- * holds none. */
+/*
+ * What a keeper is told: words of a command line in, a plain struct out. It names secrets, and
+ * holds none.
+ */
 #ifndef CONFIG_KEEPER_CONFIG_H
 #define CONFIG_KEEPER_CONFIG_H
 
@@ -11,7 +13,7 @@
 #include "config/url.h"
 
 #define KEEPER_LLMS_MAX     16
-#define KEEPER_MAPPINGS_MAX 64
+#define KEEPER_MAPPINGS_MAX 192 /* a service has three */
 #define KEEPER_METADATA_MAX 32
 #define KEEPER_RULES_MAX    1024
 #define KEEPER_SECRETS_MAX  64
@@ -60,7 +62,12 @@ struct keeper_secret {
 	size_t host_count;
 	unsigned int places;
 	const char *inject_header, *inject_format; /* or NULL */
+	const char *placeholder; /* as it was written; NULL: of the value's shape */
+	bool may_be_cleartext, may_have_addresses;
 };
+
+/* What stands in a placeholder for random characters. */
+#define KEEPER_RANDOM "<random>"
 
 struct keeper_config {
 	struct arena arena;
@@ -74,7 +81,8 @@ struct keeper_config {
 	size_t rule_count;
 	struct keeper_secret *secrets;
 	size_t secret_count;
-	const char *upstream_ca, *audit, *durability, *billing_account;
+	const char *upstream_ca, *audit, *durability, *billing_account, *dns;
+	uint64_t egress_bytes, egress_host_bytes; /* 0: no limit */
 	uint64_t connect_ms, first_byte_ms, idle_ms, connections;
 	/* Of the run, not of the operator; not among the shared rows. */
 	const char *run_id;
@@ -93,6 +101,10 @@ int keeper_config_parse(struct keeper_config *config, int argc, char **argv,
 /* Applies one row by its name, for verbs that have the rows among their own. */
 int keeper_config_apply(struct keeper_config *config, const char *name, const char *text,
 			struct err *err) must_check;
+
+/* Whether the name of a place may be written so; its bit of enum keeper_place, or 0. */
+unsigned int keeper_place_of(const char *name);
+const char *keeper_place_name(unsigned int place);
 
 /* What can only be judged when everything has been read. */
 int keeper_config_check(const struct keeper_config *config, struct err *err) must_check;

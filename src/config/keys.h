@@ -8,13 +8,19 @@
 #include "base/err.h"
 
 enum key_kind {
-	KEY_GROUP,  /* an object; its members are rows of their own */
-	KEY_TEXT,   /* a text */
-	KEY_PATH,   /* a text: a path relative to the file's directory */
-	KEY_NUMBER, /* a number, or a text such as "2G" */
-	KEY_PAIRS,  /* an object: the option with NAME=VALUE for each member */
-	KEY_MOUNTS, /* a list of objects: --ro, --rw or --tmpfs for each */
-	KEY_LLM,    /* an object or a list of them: --llm and what belongs to it for each */
+	KEY_GROUP,   /* an object; its members are rows of their own */
+	KEY_TEXT,    /* a text */
+	KEY_PATH,    /* a text: a path relative to the file's directory */
+	KEY_NUMBER,  /* a number, or a text such as "2G" */
+	KEY_PAIRS,   /* an object: the option with NAME=VALUE for each member */
+	KEY_LIST,    /* a list of texts: the option with each */
+	KEY_MOUNTS,  /* a list of objects: --ro, --rw or --tmpfs for each */
+	KEY_SECRETS, /* an object of objects: --secret and what belongs to it for each */
+	KEY_LLM,     /* an object or a list of them: --llm and what belongs to it for each */
+	/* These only within an entry: */
+	KEY_WORDS, /* a list of texts, of which there must be one: one word with commas */
+	KEY_FLAG,  /* true, or false, which is as if it were not there */
+	KEY_VALUE, /* a text that is a secret */
 };
 
 enum key_side {
@@ -36,7 +42,7 @@ struct key {
 extern const struct key keys[];
 extern const size_t key_count;
 
-#define KEYS_MAX 64 /* rows of the table, for arrays with a place for each */
+#define KEYS_MAX 96 /* rows of the table, for arrays with a place for each */
 
 /* NULL when the group has no such key. */
 const struct key *key_find(const char *group, const char *name);

@@ -328,12 +328,13 @@ static enum refusal prepare_body(struct exchange *exchange, const struct link_op
 	return REFUSAL_NONE;
 }
 
-/* A secret goes only over verified TLS: which scheme it is, is the agent's choice. */
+/*
+ * A secret goes only over verified TLS unless its operator says otherwise: which scheme it is, is
+ * the agent's choice.
+ */
 static uint64_t find_bound(const struct exchange *exchange, const struct authority *authority)
 {
-	if (!exchange->upstream->is_tls)
-		return 0;
-	return vault_bound(&exchange->run->keeper->vault, authority);
+	return vault_bound(&exchange->run->keeper->vault, authority, exchange->upstream->is_tls);
 }
 
 static enum refusal write_request(struct exchange *exchange, const struct link_open *open,

@@ -45,7 +45,8 @@ int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err)
 /* A wrong file is found at once, whether it is needed or not. */
 static bool needs_tls(const struct keeper_config *config)
 {
-	bool is_needed = config->upstream_ca != NULL || config->rule_count > 0;
+	bool is_needed = config->upstream_ca != NULL || config->rule_count > 0 ||
+			 config->secret_count > 0;
 
 	for (size_t i = 0; i < config->llm_count; i++)
 		is_needed = is_needed || config->llms[i].url.is_tls;

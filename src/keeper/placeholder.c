@@ -117,3 +117,22 @@ int placeholder_make(struct bytes value, char *ret_text)
 	} while (r == 0 && memcmp(ret_text, value.data, value.len) == 0);
 	return r;
 }
+
+int placeholder_fill(const char *text, const char *mark, char *ret_text)
+{
+	const char *found = strstr(text, mark);
+	size_t before = found ? (size_t)(found - text) : strlen(text);
+	int r = 0;
+
+	memcpy(ret_text, text, before);
+	ret_text += before;
+	if (found) {
+		for (size_t i = 0; r == 0 && i < PLACEHOLDER_RANDOM; i++)
+			r = random_character(ret_text++);
+		text = found + strlen(mark);
+	} else {
+		text += before;
+	}
+	memcpy(ret_text, text, strlen(text) + 1);
+	return r;
+}

@@ -22,4 +22,13 @@
  */
 int placeholder_make(struct bytes value, char *ret_text) must_check;
 
+/* How many random characters take the place of a mark. */
+#define PLACEHOLDER_RANDOM 24
+
+/*
+ * Writes a text that an operator chose and a NUL, with random characters in the place of `mark`,
+ * if that is in it: at most PLACEHOLDER_RANDOM more than the text has. 0 or -errno.
+ */
+int placeholder_fill(const char *text, const char *mark, char *ret_text) must_check;
+
 #endif

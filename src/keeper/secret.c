@@ -2,6 +2,7 @@
 /* Secrets and where they come from. */
 #include "keeper/secret.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +15,7 @@
 #include "sys/fd.h"
 
 #define VARIABLES_MAX 64
+#define LENT_MAX      64
 
 /* How long a command may take. */
 #define EXEC_MS 30000
@@ -42,14 +44,52 @@ static void note_variable(const char *name)
 		variables[variable_count++] = name;
 }
 
+/* What a configuration file has itself. */
+static struct {
+	const char *name;
+	char *value;
+} lent[LENT_MAX];
+static size_t lent_count;
+
+void secret_lend(const char *name, char *value)
+{
+	assert(lent_count < LENT_MAX);
+	lent[lent_count].name = name;
+	lent[lent_count++].value = value;
+}
+
+static void wipe(char *value)
+{
+	if (value)
+		explicit_bzero(value, strlen(value));
+}
+
 void secret_forget_sources(void)
 {
-	while (variable_count > 0) {
-		char *value = getenv(variables[--variable_count]);
+	while (variable_count > 0)
+		wipe(getenv(variables[--variable_count]));
+	while (lent_count > 0)
+		wipe(lent[--lent_count].value);
+}
 
-		if (value)
-			explicit_bzero(value, strlen(value));
-	}
+static int take_text(const char *kind, const char *name, const char *value, struct secret *secret,
+		     struct err *err)
+{
+	secret->len = strlen(value);
+	if (secret->len > SECRET_MAX)
+		return err_say(err, E2BIG, "secret %s:%.60s is longer than %d bytes", kind, name,
+			       SECRET_MAX);
+	memcpy(secret->value, value, secret->len);
+	return 0;
+}
+
+static int read_lent(const char *name, struct secret *secret, struct err *err)
+{
+	for (size_t i = 0; i < lent_count; i++)
+		if (strcmp(lent[i].name, name) == 0)
+			return take_text("config", name, lent[i].value, secret, err);
+	return err_say(err, ENOENT, "secret config:%.60s: no configuration file has such a value",
+		       name);
 }
 
 static int read_env(const char *name, struct secret *secret, struct err *err)
@@ -58,13 +98,8 @@ static int read_env(const char *name, struct secret *secret, struct err *err)
 
 	if (!value)
 		return err_say(err, ENOENT, "secret env:%.60s: the variable is not set", name);
-	secret->len = strlen(value);
-	if (secret->len > SECRET_MAX)
-		return err_say(err, E2BIG, "secret env:%.60s is longer than %d bytes", name,
-			       SECRET_MAX);
-	memcpy(secret->value, value, secret->len);
 	note_variable(name);
-	return 0;
+	return take_text("env", name, value, secret, err);
 }
 
 static void drop_line_end(struct secret *secret)
@@ -162,6 +197,7 @@ static const struct {
 	{ "env:", read_env },
 	{ "file:", read_file },
 	{ "exec:", read_exec },
+	{ "config:", read_lent },
 };
 
 int secret_open(const char *source, struct secret **ret_secret, struct err *err)

@@ -20,6 +20,12 @@ struct secret;
  */
 int secret_open(const char *source, struct secret **ret_secret, struct err *err) must_check;
 
+/*
+ * Values that a configuration file has itself, for sources of the form "config:NAME". Both are
+ * borrowed until secret_forget_sources, which wipes the value.
+ */
+void secret_lend(const char *name, char *value);
+
 /* Wipes every variable that a secret was read from: it is not needed there any more. */
 void secret_forget_sources(void);
 

@@ -4,10 +4,39 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/die.h"
 #include "keeper/placeholder.h"
+
+/* As the operator wrote it, or of the value's shape. */
+static int open_placeholder(struct vault_entry *entry, struct bytes value, struct err *err)
+{
+	const struct keeper_secret *config = entry->config;
+	size_t len = config->placeholder ? strlen(config->placeholder) : value.len;
+	int r = value.len < PLACEHOLDER_MIN ? -EINVAL : 0;
+
+	entry->placeholder = malloc(len + PLACEHOLDER_RANDOM + 1);
+	if (!entry->placeholder)
+		die_no_memory();
+	if (r == 0 && config->placeholder)
+		r = placeholder_fill(config->placeholder, KEEPER_RANDOM, entry->placeholder);
+	else if (r == 0)
+		r = placeholder_make(value, entry->placeholder);
+	if (r == -EINVAL)
+		return err_say(
+			err, EINVAL,
+			"secret %s is shorter than %d bytes: a placeholder for it could turn "
+			"up by chance",
+			config->name, PLACEHOLDER_MIN);
+	if (r < 0)
+		return err_set(err, -r, "make a placeholder");
+	if (memmem(entry->placeholder, strlen(entry->placeholder), value.data, value.len))
+		return err_say(err, EINVAL, "secret %s: its placeholder has its value in it",
+			       config->name);
+	return 0;
+}
 
 static int open_value(struct vault_entry *entry, struct err *err)
 {
@@ -21,35 +50,44 @@ static int open_value(struct vault_entry *entry, struct err *err)
 		if (value.data[i] < 0x20 || value.data[i] >= 0x7f)
 			return err_say(err, EINVAL, "secret %s has a byte that no header can hold",
 				       entry->config->name);
-	entry->placeholder = malloc(value.len + 1);
-	if (!entry->placeholder)
-		die_no_memory();
-	r = placeholder_make(value, entry->placeholder);
-	if (r == -EINVAL)
-		return err_say(
-			err, EINVAL,
-			"secret %s is shorter than %d bytes: a placeholder for it could turn "
-			"up by chance",
-			entry->config->name, PLACEHOLDER_MIN);
-	return r < 0 ? err_set(err, -r, "make a placeholder") : 0;
+	return open_placeholder(entry, value, err);
 }
 
-/* A secret's hosts are allowed hosts. */
-static int open_hosts(struct vault_entry *entry, struct policy *policy, struct err *err)
+/* A port of its own is a rule of its own. */
+static int allow_host(const struct authority *host, struct policy *policy, struct err *err)
 {
-	const struct keeper_secret *config = entry->config;
+	char rule[AUTHORITY_TEXT_MAX];
+
+	if (policy_knows_host(policy, host->host))
+		return 0; /* where the operator has rules for the host, they stand */
+	if (host->port)
+		authority_format(host->host, host->port, rule);
+	else
+		snprintf(rule, sizeof(rule), strchr(host->host, ':') ? "[%s]" : "%s", host->host);
+	return policy_add(policy, rule, true, err);
+}
+
+int vault_read_hosts(const struct keeper_secret *config, struct policy *policy,
+		     struct authority *ret_hosts, struct err *err)
+{
 	struct err why_not;
 	const char *why;
 
 	for (size_t i = 0; i < config->host_count; i++) {
-		if (authority_parse_pattern(bytes_of(config->hosts[i]), 0, &entry->hosts[i], &why) <
-		    0)
-			return err_say(err, EINVAL, "secret %s: host '%.100s' %s", config->name,
+		struct bytes text = bytes_of(config->hosts[i]);
+		struct authority *host = &ret_hosts[i];
+
+		if (authority_parse_bound(text, host, &why) < 0)
+			return err_say(err, EINVAL, "secret %s: hosts: '%.100s' %s", config->name,
 				       config->hosts[i], why);
-		/* Where the operator has rules for the host, they stand. */
-		if (!policy_knows_host(policy, entry->hosts[i].host) &&
-		    policy_add(policy, config->hosts[i], true, &why_not) < 0)
-			return err_say(err, EINVAL, "secret %s: %.300s", config->name,
+		if (host->is_address && !config->may_have_addresses)
+			return err_say(
+				err, EINVAL,
+				"secret %s: hosts: '%.100s' is an address; allow_ip_literals "
+				"(--secret-ip-literals %s) lets it be one",
+				config->name, config->hosts[i], config->name);
+		if (allow_host(host, policy, &why_not) < 0)
+			return err_say(err, EINVAL, "secret %s: hosts: %.300s", config->name,
 				       why_not.text);
 	}
 	return 0;
@@ -67,7 +105,7 @@ static int make_sets(struct vault *vault, const struct vault_keys *keys, struct 
 		struct bytes value, placeholder;
 		assert(entry->config && entry->value);
 		value = secret_get(entry->value);
-		placeholder = (struct bytes){ entry->placeholder, value.len }; /* as long as it */
+		placeholder = bytes_of(entry->placeholder);
 		out[i] = (struct substitute_secret){ placeholder, value, entry->config->places };
 		back[i] = (struct scrub_secret){ value, placeholder };
 	}
@@ -95,7 +133,9 @@ int vault_open(struct vault *vault, const struct keeper_config *config,
 		entry->config = &config->secrets[vault->count];
 		r = open_value(entry, err);
 		if (r == 0)
-			r = open_hosts(entry, policy, err);
+			r = vault_read_hosts(entry->config, policy, entry->hosts, err);
+		if (entry->config->may_be_cleartext)
+			vault->cleartext |= UINT64_C(1) << vault->count;
 	}
 	return r < 0 ? r : make_sets(vault, keys, err);
 }
@@ -121,12 +161,12 @@ static bool is_bound(const struct vault_entry *entry, const struct authority *au
 	return false;
 }
 
-uint64_t vault_bound(const struct vault *vault, const struct authority *authority)
+uint64_t vault_bound(const struct vault *vault, const struct authority *authority, bool is_tls)
 {
 	uint64_t bound = 0;
 
 	for (size_t i = 0; i < vault->count; i++)
 		if (is_bound(&vault->entries[i], authority))
 			bound |= UINT64_C(1) << i;
-	return bound;
+	return is_tls ? bound : bound & vault->cleartext;
 }

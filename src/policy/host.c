@@ -201,6 +201,26 @@ int authority_parse_pattern(struct bytes text, uint16_t default_port, struct aut
 	return 0;
 }
 
+int authority_parse_bound(struct bytes text, struct authority *ret, const char **ret_why)
+{
+	static const struct bytes schemes[] = { BYTES("https://"), BYTES("http://") };
+	const char *slash;
+
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		if (bytes_has_prefix_nocase(text, schemes[i])) {
+			bytes_take(&text, schemes[i].len);
+			break;
+		}
+	slash = text.len > 0 ? memchr(text.data, '/', text.len) : NULL;
+	if (slash)
+		text.len = (size_t)(slash - text.data);
+	if (authority_parse_pattern(text, 0, ret, ret_why) < 0)
+		return -EINVAL;
+	if (ret->port == 443 || ret->port == 80)
+		ret->port = 0;
+	return 0;
+}
+
 bool host_matches(const char *pattern, const char *host)
 {
 	size_t len, tail_len;

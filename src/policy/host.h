@@ -47,6 +47,13 @@ int authority_parse_pattern(struct bytes text, uint16_t default_port, struct aut
 			    const char **ret_why) must_check;
 
 /*
+ * The same for what may be a URL's beginning: a scheme of http or https and a path are left away,
+ * and so is a port that such a scheme has anyway (ret->port is 0 then).
+ */
+int authority_parse_bound(struct bytes text, struct authority *ret,
+			  const char **ret_why) must_check;
+
+/*
  * Whether a host is the pattern's, both in the form above: "*.github.com" has github.com and
  * every name below it; every other pattern only itself.
  */

@@ -27,7 +27,8 @@ static bool is_option(const char *word, unsigned int side)
 	for (size_t i = 0; i < key_count; i++)
 		if (keys[i].side & side && keys[i].option && strcmp(keys[i].option, word) == 0)
 			return true;
-	return side == KEY_KEEPER && strcmp(word, "--llm") == 0;
+	return side == KEY_KEEPER && (strcmp(word, "--llm") == 0 || strcmp(word, "--secret") == 0 ||
+				      strcmp(word, "--secret-inject") == 0);
 }
 
 static void check_words(const struct config_words *list, unsigned int side)

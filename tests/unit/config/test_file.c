@@ -225,10 +225,146 @@ static void unknown_keys_are_guessed_at(void **state)
 		  "w.json:2: llm[1].upstrem is not a known key; did you mean 'llm.upstream'?" },
 		{ "{\"mounts\": [{\"src\": \"/a\"}]}",
 		  "w.json:1: mounts[0].src is not a known key; warder.json(5) lists them" },
-		{ "{\"secrets\": {}}",
-		  "w.json:1: secrets is not a known key; warder.json(5) lists them" },
+		{ "{\"secret\": {}}",
+		  "w.json:1: secret is not a known key; did you mean 'secrets'?" },
+		{ "{\"alow\": []}", "w.json:1: alow is not a known key; did you mean 'allow'?" },
+		{ "{\"secrets\": {\"A\": {\n\"host\": [\"h\"]}}}",
+		  "w.json:2: secrets.A.host is not a known key; did you mean 'secrets.hosts'?" },
+		{ "{\"secrets\": {\"A\": {\"inject\":\n{\"heder\": \"X\"}}}}",
+		  "w.json:2: secrets.A.inject.heder is not a known key; did you mean "
+		  "'inject.header'?" },
 		{ "{\"\\u001b[2J\": 1}",
 		  "w.json:1: ?[2J is not a known key; warder.json(5) lists them" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_bad(rows[i].text, rows[i].expected);
+}
+
+static void rules_become_words(void **state)
+{
+	static const struct good_row rows[] = {
+		{ "{\"allow\": [\"a.test\", \"GET b.test/**\"], \"deny\": [\"POST b.test\"]}", "",
+		  "--allow-net a.test --allow-net GET b.test/** --deny-net POST b.test " },
+		{ "{\"allow\": [], \"deny\": [], \"secrets\": {}, \"services\": {}}", "", "" },
+		{ "{\"services\": {\"litellm\": \"10.0.0.5:4000\"}, \"dns\": \"deny\"}", "",
+		  "--service litellm=10.0.0.5:4000 --dns deny " },
+		{ "{\"limits\": {\"egress\": \"1M\", \"egress_host\": 1000}}", "",
+		  "--egress-limit 1M --egress-limit-host 1000 " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_good("w.json", &rows[i]);
+}
+
+static void secrets_become_words(void **state)
+{
+	static const struct good_row rows[] = {
+		{ "{\"secrets\": {\"A\": {\"from\": \"env:B\", \"hosts\": [\"h.test\", "
+		  "\"*.i.test\"]}}}",
+		  "", "--secret A=env:B@h.test,*.i.test " },
+		/* What belongs to a secret follows it, however the file has them. */
+		{ "{\"secrets\": {\"A\": {\"in\": [\"header\", \"body\"], \"inject\": {\"format\": "
+		  "\"t "
+		  "{value}\", \"header\": \"X-Key\"}, \"placeholder\": \"p-<random>\", "
+		  "\"hosts\": [\"h\"], \"allow_cleartext\": true, \"allow_ip_literals\": false, "
+		  "\"from\": \"file:/k\"}}}",
+		  "",
+		  "--secret A=file:/k@h --secret-inject A=X-Key: t {value} --secret-placeholder "
+		  "A=p-<random> --secret-in A=header,body --secret-cleartext A " },
+		{ "{\"secrets\": {\"A\": {\"from\": \"env:B\", \"hosts\": [\"h\"], \"inject\": "
+		  "{\"header\": \"X\"}, \"allow_ip_literals\": true}}}",
+		  "", "--secret A=env:B@h --secret-inject A=X: {value} --secret-ip-literals A " },
+		/* A file of secrets and nothing else. */
+		{ "{\"A\": {\"value\": \"sk-1\", \"hosts\": [\"h\"]}, \"B\": {\"hosts\": [\"i\"], "
+		  "\"value\": \"sk-2\", \"placeholder\": \"abcdefgh\"}}",
+		  "",
+		  "--secret A=config:A@h --secret B=config:B@i --secret-placeholder B=abcdefgh " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_good("w.json", &rows[i]);
+}
+
+/* The value is in no word, and is gone when it has been wiped. */
+static void values_stay_apart(void **state)
+{
+	static const char
+		text[] = "{\"secrets\": {\"A\": {\"value\": \"sk-LIVE99\", \"hosts\": "
+			 "[\"h\"]}, \"B\": {\"value\": \"\\u00e9\\\"x\", \"hosts\": [\"h\"]}}}";
+	struct config_file file;
+	struct err err = { 0 };
+	const char *value;
+
+	(void)state;
+	assert_int_equal(config_file_parse("w.json", bytes_of(text), &file, &err), 0);
+	assert_int_equal(file.value_count, 2);
+	assert_string_equal(file.values[0].name, "A");
+	assert_string_equal(file.values[0].text, "sk-LIVE99");
+	assert_string_equal(file.values[1].text, "\xc3\xa9\"x");
+	check_words(&file.keeper, "--secret A=config:A@h --secret B=config:B@h ");
+	check_words(&file.run, "");
+	value = file.values[0].text;
+	config_file_wipe_values(&file);
+	assert_int_equal(file.value_count, 0);
+	for (size_t i = 0; i < strlen("sk-LIVE99"); i++)
+		assert_int_equal(value[i], 0);
+	config_file_fini(&file);
+}
+
+static void bad_secrets_are_explained(void **state)
+{
+	static const struct bad_row rows[] = {
+		{ "{\"secrets\": []}",
+		  "w.json:1: secrets must be an object such as {\"API_KEY\": {\"from\": "
+		  "\"env:API_KEY\", \"hosts\": [\"api.example.com\"]}}" },
+		{ "{\"secrets\": {\n\"A\": \"sk-LIVE\"}}",
+		  "w.json:2: secrets.A must be an object with a value, or a from, and hosts" },
+		{ "{\"A\": {\"value\": \"x\", \"hosts\": [\"h\"]},\n\"B\": \"sk-LIVE\"}",
+		  "w.json:2: B must be an object with a value, or a from, and hosts" },
+		{ "{\"secrets\": {\"1A\": {}}}",
+		  "w.json:1: secrets.1A: a secret's name is a variable's: letters, digits and "
+		  "underscores, no digit first" },
+		{ "{\"secrets\": {\"\": {}}}",
+		  "w.json:1: secrets.: a secret's name is a variable's: letters, digits and "
+		  "underscores, no digit first" },
+		{ "{\"secrets\": {\"A\": {\"hosts\": [\"h\"]}}}",
+		  "w.json:1: secrets.A needs a value or a from such as \"env:NAME\"" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\", \"from\": \"env:X\", \"hosts\": "
+		  "[\"h\"]}}}",
+		  "w.json:1: secrets.A: has a value and a from; one is enough" },
+		{ "{\"secrets\": {\"A\": {\"hosts\": [\"h\"],\n\"value\": \"\"}}}",
+		  "w.json:2: secrets.A.value is empty" },
+		{ "{\"secrets\": {\"A\": {\"hosts\": [\"h\"],\n\"value\": 99}}}",
+		  "w.json:2: secrets.A.value must be a text such as \"sk-...\"" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\"}}}",
+		  "w.json:1: secrets.A needs hosts such as [\"api.example.com\"]" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\",\n\"hosts\": []}}}",
+		  "w.json:2: secrets.A.hosts must not be empty; an example is "
+		  "[\"api.example.com\", \"*.example.org\"]" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\",\n\"hosts\": \"h\"}}}",
+		  "w.json:2: secrets.A.hosts must be a list such as [\"api.example.com\", "
+		  "\"*.example.org\"]" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\",\n\"hosts\": [\"h\", \"\"]}}}",
+		  "w.json:2: secrets.A.hosts[1] must be a text such as those in "
+		  "[\"api.example.com\", \"*.example.org\"]" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\",\n\"hosts\": [\"u@h\"]}}}",
+		  "w.json:2: secrets.A.hosts[0] must be a text such as those in "
+		  "[\"api.example.com\", \"*.example.org\"]" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\", \"hosts\": [\"h\"],\n\"inject\": {}}}}",
+		  "w.json:2: secrets.A.inject needs a header such as \"Authorization\"" },
+		{ "{\"secrets\": {\"A\": {\"value\": \"x\", \"hosts\": [\"h\"],\n\"inject\": 1}}}",
+		  "w.json:2: secrets.A.inject must be an object" },
+		{ "{\"secrets\": {\"A\": {\"allow_cleartext\":\n\"yes\"}}}",
+		  "w.json:1: secrets.A.allow_cleartext must be true or false" },
+		{ "{\"allow\": \"a.test\"}",
+		  "w.json:1: allow must be a list such as [\"api.openai.com\", \"GET "
+		  "registry.npmjs.org/**\", \"tcp://db.internal:5432\"]" },
+		{ "{\"deny\": [\"a\",\n7]}", "w.json:2: deny[1] must be a text such as those in "
+					     "[\"POST api.github.com/gists\"]" },
 	};
 
 	(void)state;
@@ -321,7 +457,8 @@ static void syntax_errors_have_a_line(void **state)
 static void no_value_is_in_an_error(void **state)
 {
 	static const char good[] = "{\n// keys\n\"llm\": [{\"upstream\": \"https://h\", \"key\": "
-				   "\"sk-LIVE99\"}],\n\"limits\": {\"pids\": 5}}";
+				   "\"sk-LIVE99\"}],\n\"limits\": {\"pids\": 5}, \"secrets\": "
+				   "{\"A\": {\"value\": \"sk-LIVE77\",\n\"hosts\": [\"h\"]}}}";
 	static const char changes[] = "\"\\{}[],:/*x1\n \x01\xff";
 
 	(void)state;
@@ -341,6 +478,8 @@ static void no_value_is_in_an_error(void **state)
 			assert_null(strstr(err.text, "sk-"));
 			for (size_t w = 0; w < file.run.count; w++)
 				assert_null(strstr(file.run.words[w], "LIVE"));
+			for (size_t w = 0; w < file.keeper.count; w++)
+				assert_null(strstr(file.keeper.words[w], "LIVE77"));
 			config_file_fini(&file);
 		}
 }
@@ -530,7 +669,9 @@ int main(void)
 	RUN_TESTS(TEST(keys_become_words), TEST(numbers_are_written_plainly),
 		  TEST(mounts_become_words), TEST(upstreams_become_words),
 		  TEST(comments_are_spaces), TEST(paths_start_at_the_file),
-		  TEST(unknown_keys_are_guessed_at), TEST(wrong_kinds_are_explained),
+		  TEST(unknown_keys_are_guessed_at), TEST(rules_become_words),
+		  TEST(secrets_become_words), TEST(values_stay_apart),
+		  TEST(bad_secrets_are_explained), TEST(wrong_kinds_are_explained),
 		  TEST(syntax_errors_have_a_line), TEST(no_value_is_in_an_error),
 		  TEST(limits_are_kept), TEST(long_names_are_cut), TEST(files_are_read),
 		  TEST(the_options_check_the_values), TEST(both_sides_know_their_options),
