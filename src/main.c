@@ -29,13 +29,43 @@ static const struct command commands[] = {
 	{ "version", print_version, "print the version" },
 };
 
+/* The same program under the name of the one whose place it takes. */
+static const struct command secrets_proxy_commands[] = {
+	{ "run", cmd_secrets_proxy_run, "run a command with placeholders for its secrets" },
+	{ "help", print_help, "print this help" },
+	{ "version", print_version, "print the version" },
+};
+
+static const struct program {
+	const char *name;
+	const struct command *commands;
+	size_t count;
+	const char *example;
+} programs[] = {
+	{ "warder", commands, ARRAY_LEN(commands), "warder run -- ls -la" },
+	{ "secrets-proxy", secrets_proxy_commands, ARRAY_LEN(secrets_proxy_commands),
+	  "secrets-proxy run --config secrets.json -- python3 my_script.py" },
+};
+
+static const struct program *program = &programs[0];
+
+/* By the name that it was called by; under any other it is the first. */
+static void find_program(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; name && i < ARRAY_LEN(programs); i++)
+		if (strcmp(programs[i].name, name) == 0)
+			program = &programs[i];
+}
+
 static const struct command *command_find(const char *name)
 {
 	if (strncmp(name, "--", 2) == 0)
 		name += 2; /* --help, --version */
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
+	for (size_t i = 0; i < program->count; i++)
+		if (strcmp(program->commands[i].name, name) == 0)
+			return &program->commands[i];
 	return NULL;
 }
 
@@ -43,10 +73,10 @@ static int print_help(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	printf("usage: warder COMMAND [options]\n\n");
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		printf("  %-8s %s\n", commands[i].name, commands[i].help);
-	printf("\nTry: warder run -- ls -la\n");
+	printf("usage: %s COMMAND [options]\n\n", program->name);
+	for (size_t i = 0; i < program->count; i++)
+		printf("  %-8s %s\n", program->commands[i].name, program->commands[i].help);
+	printf("\nTry: %s\n", program->example);
 	return 0;
 }
 
@@ -64,6 +94,7 @@ int main(int argc, char **argv)
 
 	if (fd_fill_std() < 0)
 		return WARDER_EXIT_FAILED;
+	find_program(argv[0]);
 	if (argc < 2) {
 		print_help(argc, argv);
 		return WARDER_EXIT_FAILED;
@@ -73,8 +104,8 @@ int main(int argc, char **argv)
 		struct err err;
 
 		err_say(&err, EINVAL, "unknown command '%.60s'", argv[1]);
-		err_hint(&err, "'warder help' lists them");
-		err_hint(&err, "'warder run -- %.60s' runs a program", argv[1]);
+		err_hint(&err, "'%s help' lists them", program->name);
+		err_hint(&err, "'%s run -- %.60s' runs a program", program->name, argv[1]);
 		fprintf(stderr, "warder: %s\n", err.text);
 		return WARDER_EXIT_FAILED;
 	}

@@ -188,23 +188,53 @@ static int check_keys(const struct run_config *config, struct err *err)
 	return r;
 }
 
+/* Whether the file itself has secrets in it, and so must not even be seen. */
+static bool has_values(const struct keeper_config *config)
+{
+	for (size_t i = 0; i < config->secret_count; i++)
+		if (strncmp(config->secrets[i].source, "config:", 7) == 0)
+			return true;
+	return false;
+}
+
 /* They say what is done on the host, and who is trusted: not the agent's to write. */
+static int check_input(const struct run_config *config, const char *what, const char *path,
+		       bool only_writable, struct err *err)
+{
+	const char *exposed = path ? find_exposure(config, path, only_writable) : NULL;
+
+	return exposed ? refuse(err, what, path, exposed,
+				"keep it elsewhere, or name another --workspace")
+		       : 0;
+}
+
 static int check_inputs(const struct run_config *config, struct err *err)
 {
-	const struct {
-		const char *what, *path;
-	} inputs[] = { { "the configuration", config->config },
-		       { "the bundle of certificates", config->keeper.upstream_ca } };
+	struct run_config elsewhere = *config;
+	int r;
 
-	for (size_t i = 0; i < ARRAY_LEN(inputs); i++) {
-		const char *exposed = inputs[i].path ? find_exposure(config, inputs[i].path, true)
-						     : NULL;
+	/* What is covered in the workspace can still be seen, or changed, by another way. */
+	if (config->covers_config && exposure_find_name(config))
+		elsewhere.workspace = "/proc/self/nowhere";
+	r = check_input(&elsewhere, "the configuration", config->config,
+			!has_values(&config->keeper), err);
+	return r < 0 ? r
+		     : check_input(config, "the bundle of certificates", config->keeper.upstream_ca,
+				   true, err);
+}
 
-		if (exposed)
-			return refuse(err, inputs[i].what, inputs[i].path, exposed,
-				      "keep it elsewhere, or name another --workspace");
-	}
-	return 0;
+const char *exposure_find_name(const struct run_config *config)
+{
+	const char *path = config->config, *slash = path ? strrchr(path, '/') : NULL;
+	_cleanup_free_ char *dir = path && slash ? strndup(path, (size_t)(slash - path) + 1) : NULL;
+	_cleanup_free_ char *real_dir = path ? realpath(dir ? dir : ".", NULL) : NULL;
+	_cleanup_free_ char *top = realpath(config->workspace ? config->workspace : ".", NULL);
+	struct stat st;
+
+	if (!real_dir || !top || strcmp(real_dir, top) != 0 || lstat(path, &st) < 0 ||
+	    !S_ISREG(st.st_mode) || st.st_nlink != 1)
+		return NULL;
+	return slash ? slash + 1 : path;
 }
 
 int exposure_check(const struct run_config *config, struct err *err)

@@ -13,4 +13,10 @@
  */
 int exposure_check(const struct run_config *config, struct err *err) must_check;
 
+/*
+ * The name of a configuration file that lies in the workspace itself, under no other name: one
+ * that can be covered there. NULL when it is not so.
+ */
+const char *exposure_find_name(const struct run_config *config);
+
 #endif

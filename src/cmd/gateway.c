@@ -19,6 +19,7 @@
 #include "base/die.h"
 #include "cmd/cmd.h"
 #include "cmd/status.h"
+#include "config/settings.h"
 #include "warder.h"
 
 #define PROGRAM   "warder-gateway"
@@ -149,9 +150,9 @@ static int start_keeper(struct gateway *gateway, const struct gateway_run *run, 
 
 	if (run->word_count > WORDS_MAX)
 		return err_say(err, E2BIG, "too many options");
-	if (run->config) {
-		argv[count++] = "--config";
-		argv[count++] = run->config;
+	if (run->config || run->config_variable) {
+		argv[count++] = run->config ? "--config" : "--config-variable";
+		argv[count++] = run->config ? run->config : run->config_variable;
 	}
 	for (size_t i = 0; i < run->word_count; i++)
 		argv[count++] = run->words[i];
@@ -198,13 +199,20 @@ static void wipe_source(const char *source)
 		explicit_bzero(value, strlen(value));
 }
 
-void gateway_wipe_words(struct bytes words)
+bool gateway_wipe_words(struct bytes words)
 {
+	static const struct bytes of_hosts[] = { BYTES("--allow-net"), BYTES("--secret"),
+						 BYTES("--service") };
 	struct bytes word, source;
+	bool has_hosts = false;
 
-	while (bytes_split(&words, '\0', &word) && bytes_split(&words, '\0', &source))
+	while (bytes_split(&words, '\0', &word) && bytes_split(&words, '\0', &source)) {
 		if (bytes_equal(word, BYTES("--llm-key")))
 			wipe_source(source.data);
+		for (size_t i = 0; i < ARRAY_LEN(of_hosts); i++)
+			has_hosts = has_hosts || bytes_equal(word, of_hosts[i]);
+	}
+	return !has_hosts;
 }
 
 void gateway_wipe_sources(const struct keeper_config *config)
@@ -227,7 +235,10 @@ int gateway_start(struct gateway *gateway, const struct gateway_run *run,
 		r = make_pair(SOCK_STREAM, &keeper_end, &gate_end);
 	if (r < 0)
 		return err_set(err, -r, "create the gateway's sockets");
+	if (!run->config_variable)
+		wipe_source("env:" RUN_CONFIG_VARIABLE); /* nobody needs it */
 	r = start_keeper(gateway, run, status_fd, keeper_end, err);
+	wipe_source("env:" RUN_CONFIG_VARIABLE);
 	gateway_wipe_sources(config);
 	wipe_source(run->token_secret);
 	if (r == 0)

@@ -28,7 +28,8 @@ struct gateway {
 
 /* What the keeper is told beside the words of its options. */
 struct gateway_run {
-	const char *config; /* a file, or NULL */
+	const char *config;          /* a file, or NULL */
+	const char *config_variable; /* or the variable that has such a text */
 	const char *const *words;
 	size_t word_count;
 	const char *run_id; /* or NULL */
@@ -53,8 +54,11 @@ struct gateway_summary {
  */
 void gateway_wipe_sources(const struct keeper_config *config);
 
-/* The same for the words of a keeper's options: texts, each with its NUL. */
-void gateway_wipe_words(struct bytes words);
+/*
+ * The same for the words of a keeper's options: texts, each with its NUL. False when they are
+ * about hosts, which only a sandbox leads here.
+ */
+bool gateway_wipe_words(struct bytes words);
 
 /* Starts the keeper, wipes the sources that `config` names, and starts the gate. */
 int gateway_start(struct gateway *gateway, const struct gateway_run *run,

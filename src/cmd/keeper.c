@@ -38,16 +38,26 @@ static int wait_for_go(struct err *err)
 	return 0;
 }
 
-/* What a configuration file says: for us, and for the run, which is told. */
-static int read_config_file(const char *path, struct config_file *file,
-			    struct keeper_config *config, struct err *err)
+/* The text of a variable in place of a file; the variable is not needed any more. */
+static int read_variable(const char *name, struct config_file *file, struct err *err)
 {
-	int r = config_file_read(path, file, err);
-	const char **words;
+	char *value = getenv(name);
+	int r;
 
-	if (r < 0)
-		return r;
-	words = arena_alloc(&file->arena, (file->keeper.count + 2) * sizeof(*words));
+	if (!value)
+		return err_say(err, ENOENT, "%.60s is not set", name);
+	r = config_file_parse(name, bytes_of(value), file, err);
+	explicit_bzero(value, strlen(value));
+	unsetenv(name);
+	return r;
+}
+
+/* What a configuration file says: for us, and for the run, which is told. */
+static int apply_file(struct config_file *file, struct keeper_config *config, struct err *err)
+{
+	const char **words = arena_alloc(&file->arena, (file->keeper.count + 2) * sizeof(*words));
+	int r;
+
 	words[0] = "keeper";
 	memcpy(words + 1, file->keeper.words, file->keeper.count * sizeof(*words));
 	r = keeper_config_parse(config, (int)file->keeper.count + 1, (char **)words, err);
@@ -59,18 +69,24 @@ static int read_config_file(const char *path, struct config_file *file,
 	if (r == 0)
 		r = status_send_words(STATUS_FD, file->keeper.words, file->keeper.count);
 	if (r < 0)
-		return err_set(err, -r, "tell the run what '%.200s' says", path);
+		return err_set(err, -r, "tell the run what its configuration says");
 	return wait_for_go(err);
 }
 
-/* `keeper [--config FILE] OPTION…`: the command line counts over the file. */
+/* `keeper [--config FILE | --config-variable NAME] OPTION…`: the command line counts over it. */
 static int configure(int argc, char **argv, struct config_file *file, struct keeper_config *config,
 		     struct err *err)
 {
+	bool has_file = argc > 2 && strcmp(argv[1], "--config") == 0;
+	bool has_variable = argc > 2 && strcmp(argv[1], "--config-variable") == 0;
 	int r = 0;
 
-	if (argc > 2 && strcmp(argv[1], "--config") == 0) {
-		r = read_config_file(argv[2], file, config, err);
+	if (has_file)
+		r = config_file_read(argv[2], file, err);
+	if (has_variable)
+		r = read_variable(argv[2], file, err);
+	if (r == 0 && (has_file || has_variable)) {
+		r = apply_file(file, config, err);
 		argc -= 2;
 		argv += 2;
 	}

@@ -191,7 +191,16 @@ static int run(struct run_config *config, struct result_file *file, struct run_g
 	return status;
 }
 
-int cmd_run(int argc, char **argv)
+/* A variable stands for a file that was not named. */
+static void find_variable(struct run_config *config)
+{
+	const char *value = getenv(RUN_CONFIG_VARIABLE);
+
+	if (!config->config && value && *value)
+		config->config_variable = RUN_CONFIG_VARIABLE;
+}
+
+static int run_main(int argc, char **argv, bool covers_config)
 {
 	struct result_file file = RESULT_FILE_INIT;
 	struct run_gateway gateway = RUN_GATEWAY_INIT;
@@ -205,6 +214,8 @@ int cmd_run(int argc, char **argv)
 		run_config_fini(&config);
 		return 0;
 	}
+	find_variable(&config);
+	config.covers_config = covers_config;
 	if (r == 0)
 		r = check(&config, &err);
 	/* Before anything starts: a result that cannot be written is a run not started. */
@@ -218,4 +229,14 @@ int cmd_run(int argc, char **argv)
 	run_config_fini(&config);
 	run_gateway_free(&gateway);
 	return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	return run_main(argc, argv, false);
+}
+
+int cmd_secrets_proxy_run(int argc, char **argv)
+{
+	return run_main(argc, argv, true);
 }

@@ -3,9 +3,11 @@
 #include "cmd/run_gateway.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/die.h"
 #include "cmd/exposure.h"
@@ -18,6 +20,7 @@ static int start(struct run_gateway *gateway, const struct run_config *config, s
 {
 	const struct gateway_run run = {
 		.config = config->config,
+		.config_variable = config->config_variable,
 		.words = config->keeper_words,
 		.word_count = config->keeper_word_count,
 		.run_id = gateway->run_id,
@@ -25,10 +28,57 @@ static int start(struct run_gateway *gateway, const struct run_config *config, s
 		.is_verbose = config->verbose,
 		.connections = config->keeper.connections,
 		/* What a file says is not known yet. */
-		.has_egress = run_config_has_egress(config) || config->config,
+		.has_egress = run_config_has_egress(config) || run_config_has_file(config),
 	};
 
 	return gateway_start(&gateway->gateway, &run, &config->keeper, err);
+}
+
+/*
+ * The words of a file that has secrets itself and nothing else. Whoever could have changed such
+ * a file in an earlier run could have read it as well.
+ */
+static bool has_only_secrets(struct bytes words)
+{
+	struct bytes word, value;
+
+	while (bytes_split(&words, '\0', &word) && bytes_split(&words, '\0', &value)) {
+		if (!bytes_has_prefix_nocase(word, BYTES("--secret")))
+			return false;
+		if (bytes_equal(word, BYTES("--secret")) &&
+		    !memmem(value.data, value.len, "=config:", 8))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * INV-SECRETS-HOST-ONLY: a file of secrets that lies in the workspace, as users of secrets-proxy
+ * have it, is covered by something that cannot be opened. A mount cannot be moved away.
+ */
+static int cover_file(struct run_gateway *gateway, struct run_config *config, struct bytes words,
+		      struct err *err)
+{
+	const char *name = config->covers_config ? exposure_find_name(config) : NULL;
+	_cleanup_close_ int fd = -1;
+
+	if (!name)
+		return 0;
+	if (!has_only_secrets(words))
+		return err_say(err, EINVAL,
+			       "'%.120s' lies in the workspace, which the agent can write to, and "
+			       "so may only have secrets with a value; keep it elsewhere",
+			       config->config);
+	snprintf(gateway->cover, sizeof(gateway->cover), "/tmp/warder-cover-XXXXXX");
+	fd = mkostemp(gateway->cover, O_CLOEXEC);
+	if (fd < 0) {
+		gateway->cover[0] = '\0';
+		return err_set(err, errno, "create a file in /tmp");
+	}
+	if (fchmod(fd, 0) < 0)
+		return err_set(err, errno, "take the rights to a file in /tmp away");
+	return run_config_add_mount(config, WARDER_MOUNT_RO, gateway->cover,
+				    arena_printf(&config->arena, "/workspace/%s", name), err);
 }
 
 /* The keeper has read the file, and tells what is in it for us. */
@@ -37,6 +87,7 @@ static int read_file_words(struct run_gateway *gateway, struct run_config *confi
 {
 	size_t len = 0, total = 0;
 	char *words = malloc(2 * (STATUS_TEXT_MAX + 1));
+	int r;
 
 	if (!words)
 		die_no_memory();
@@ -50,7 +101,8 @@ static int read_file_words(struct run_gateway *gateway, struct run_config *confi
 			return err_say(err, EIO, "the keeper ended before it was ready");
 		total += len;
 	}
-	return run_config_parse_again(config, (struct bytes){ words, total }, argc, argv, err);
+	r = run_config_parse_again(config, (struct bytes){ words, total }, argc, argv, err);
+	return r < 0 ? r : cover_file(gateway, config, (struct bytes){ words, total }, err);
 }
 
 /* ---- what the agent is given ---- */
@@ -68,6 +120,10 @@ static bool is_source(const char *variable, const char *source)
 
 static const char *find_source(const struct keeper_config *config, const char *variable)
 {
+	static const char file[] = "env:" RUN_CONFIG_VARIABLE;
+
+	if (is_source(variable, file))
+		return file;
 	for (size_t i = 0; i < config->llm_count; i++)
 		if (is_source(variable, config->llms[i].key))
 			return config->llms[i].key;
@@ -168,7 +224,7 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 		r = open_socket(gateway, &config->llm_socket, err);
 	if (r == 0)
 		r = start(gateway, config, err);
-	if (r == 0 && config->config) {
+	if (r == 0 && run_config_has_file(config)) {
 		r = read_file_words(gateway, config, argc, argv, err);
 		if (r == 0)
 			r = run_gateway_check(config, err);
@@ -207,6 +263,9 @@ void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_s
 	if (gateway->socket_path)
 		unlink(gateway->socket_path);
 	trust_close(&gateway->trust);
+	if (gateway->cover[0])
+		unlink(gateway->cover);
+	gateway->cover[0] = '\0';
 	gateway->socket_path = NULL;
 }
 

@@ -119,6 +119,13 @@ static int apply_variables(struct serve_config *config, struct err *err)
 	return r;
 }
 
+static int say_of_hosts(struct err *err)
+{
+	return err_say(err, EINVAL,
+		       "gate: hosts and their secrets are for 'warder run', whose sandbox leads "
+		       "every connection here");
+}
+
 static int check(const struct serve_config *config, struct err *err)
 {
 	if (!config->listen)
@@ -126,9 +133,7 @@ static int check(const struct serve_config *config, struct err *err)
 	if (config->keeper.llm_count == 0 && !config->config)
 		return err_say(err, EINVAL, "gate: needs --llm URL");
 	if (config->keeper.rule_count > 0 || config->keeper.secret_count > 0)
-		return err_say(err, EINVAL,
-			       "gate: hosts and their secrets are for 'warder run', whose sandbox "
-			       "leads every connection here");
+		return say_of_hosts(err);
 	if (!config->keeper.run_id && !config->keeper.token_secret)
 		return err_say(err, EINVAL,
 			       "gate: whose requests are they? --run-id ID names the run, "
@@ -174,10 +179,13 @@ static int start(const struct serve_config *config, struct gateway *gateway, int
 	if (r < 0)
 		return r;
 	/* Words are those of a file: what it names as sources is wiped here, too. */
-	if (config->config)
-		r = status_send(gateway->status_fd, STATUS_GO, "");
-	while ((type = status_receive(gateway->status_fd, -1, text, &len)) == STATUS_WORDS)
-		gateway_wipe_words((struct bytes){ text, len });
+	for (int lists = 0;
+	     (type = status_receive(gateway->status_fd, -1, text, &len)) == STATUS_WORDS;) {
+		if (!gateway_wipe_words((struct bytes){ text, len }))
+			return say_of_hosts(err);
+		if (++lists == 2)
+			r = status_send(gateway->status_fd, STATUS_GO, "");
+	}
 	if (type == STATUS_FAILED)
 		return err_say(err, EINVAL, "%.500s", text);
 	if (type != STATUS_READY || r < 0)

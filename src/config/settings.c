@@ -136,9 +136,15 @@ bool run_config_has_egress(const struct run_config *config)
 	return config->keeper.rule_count > 0 || config->keeper.secret_count > 0;
 }
 
+bool run_config_has_file(const struct run_config *config)
+{
+	return config->config || config->config_variable;
+}
+
 bool run_config_has_gateway(const struct run_config *config)
 {
-	return config->keeper_word_count > 0 || config->config || config->llm_socket.path;
+	return config->keeper_word_count > 0 || run_config_has_file(config) ||
+	       config->llm_socket.path;
 }
 
 /* The words of a file, one after the other. */
@@ -172,10 +178,17 @@ int run_config_add_words(struct run_config *config, struct bytes words, struct e
 int run_config_parse_again(struct run_config *config, struct bytes words, int argc, char **argv,
 			   struct err *err)
 {
+	const char *variable = config->config_variable;
+	bool covers_config = config->covers_config;
 	int rest, r;
 
 	run_config_fini(config);
-	*config = (struct run_config){ .cgroup = "auto", .llm_port = DEFAULT_LLM_PORT };
+	*config = (struct run_config){
+		.cgroup = "auto",
+		.llm_port = DEFAULT_LLM_PORT,
+		.config_variable = variable,
+		.covers_config = covers_config,
+	};
 	keeper_config_init(&config->keeper);
 	r = read_words(config, words, err);
 	if (r == 0)

@@ -23,6 +23,9 @@ struct socket_config {
 	const char *path, *mode, *owner;
 };
 
+/* A file of secrets as the text of a variable; counts when no file is named. */
+#define RUN_CONFIG_VARIABLE "SECRETS_PROXY_CONFIG_JSON"
+
 struct run_config {
 	struct arena arena; /* owns what the pointers below do not borrow from argv */
 	const char *workspace;
@@ -38,6 +41,10 @@ struct run_config {
 	uint64_t json, tty, verbose, quiet, help; /* flags, and one enum tty_choice */
 	const char *result;
 	const char *config; /* a file with more settings */
+	/* Set by the verb: the variable that has the same as a file, and whether a file in the
+	 * workspace that has nothing but secrets is covered there, and else refused. */
+	const char *config_variable;
+	bool covers_config;
 	uint64_t llm_port;
 	struct socket_config llm_socket;
 	/* The gateway's settings, and the words that they were, for the keeper to read. */
@@ -63,6 +70,9 @@ int run_config_add_words(struct run_config *config, struct bytes words, struct e
 
 /* Whether the run may reach hosts, beside its LLM. */
 bool run_config_has_egress(const struct run_config *config);
+
+/* Whether there is more to be read than the command line. */
+bool run_config_has_file(const struct run_config *config);
 
 /* Whether the run needs a gateway. */
 bool run_config_has_gateway(const struct run_config *config);
