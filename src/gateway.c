@@ -16,6 +16,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "audit", cmd_audit },
+	{ "check", cmd_check },
 	{ "gate", cmd_gate }, /* started by warder, never by hand */
 	{ "keeper", cmd_keeper },
 	{ "token", cmd_token },

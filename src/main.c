@@ -22,6 +22,7 @@ static int print_version(int argc, char **argv);
 static const struct command commands[] = {
 	{ "run", cmd_run, "run a command in a sandbox with no network and no secrets" },
 	{ "doctor", cmd_doctor, "what this host can enforce, what is missing, and the remedy" },
+	{ "check", cmd_gateway, "say what a configuration file allows, and what is odd about it" },
 	{ "audit", cmd_gateway, "show, follow or verify an audit log" },
 	{ "gate", cmd_serve, "serve the LLM endpoint for agents that warder did not start" },
 	{ "token", cmd_gateway, "mint and verify the tokens that name a run" },

@@ -18,6 +18,7 @@ struct rule {
 	struct bytes *methods;
 	size_t method_count; /* 0: any */
 	struct glob path;
+	struct bytes path_text; /* as it was written */
 	bool has_path;
 	uint16_t port; /* 0: see rule.h */
 	bool is_allow;
@@ -146,6 +147,7 @@ static int read_path(struct policy *policy, struct rule *rule, struct bytes path
 	why = glob_parse(&policy->arena, path, !rule->is_allow, &rule->path);
 	if (why)
 		return refuse(err, rule, "its path ", why);
+	rule->path_text = path;
 	rule->has_path = true;
 	return 0;
 }
@@ -417,4 +419,126 @@ size_t policy_ports(const struct policy *policy, uint16_t ret_ports[POLICY_PORTS
 		count = add_port(PORT_PLAIN, ret_ports, count);
 	}
 	return count;
+}
+
+/* --- explaining --- */
+
+bool policy_is_allow(const struct policy *policy, size_t rule)
+{
+	return policy->rules[rule].is_allow;
+}
+
+const char *policy_text(const struct policy *policy, size_t rule)
+{
+	return policy->rules[rule].text;
+}
+
+static void describe_methods(const struct rule *rule, struct buf *out)
+{
+	for (size_t i = 0; i < rule->method_count; i++) {
+		if (i > 0)
+			buf_add_text(out, i + 1 < rule->method_count ? ", " : " or ");
+		buf_add(out, rule->methods[i].data, rule->methods[i].len);
+	}
+	if (rule->method_count == 0)
+		buf_add_text(out, rule->is_tcp ? "any connection" : "any request");
+}
+
+static void describe_port(const struct rule *rule, struct buf *out)
+{
+	if (rule->port != 0) {
+		buf_add_text(out, "port ");
+		buf_add_number(out, rule->port);
+	} else {
+		buf_add_text(out, rule->is_allow ? "port 443 with TLS or 80 without" : "any port");
+	}
+}
+
+void policy_describe(const struct policy *policy, size_t index, struct buf *out)
+{
+	const struct rule *rule = &policy->rules[index];
+	bool is_wildcard = rule->host[0] == '*';
+
+	describe_methods(rule, out);
+	buf_add_text(out, " to ");
+	buf_add_text(out, is_wildcard ? rule->host + 2 : rule->host);
+	if (is_wildcard)
+		buf_add_text(out, " and every name below it");
+	buf_add_text(out, ", ");
+	describe_port(rule, out);
+	if (rule->has_path) {
+		buf_add_text(out, ", path ");
+		buf_add(out, rule->path_text.data, rule->path_text.len);
+	}
+	if (rule->is_tcp && rule->is_allow)
+		buf_add_text(out, "; nobody looks into it, and no secret goes there");
+}
+
+/* Whether every host of one pattern is the other's. */
+static bool has_hosts_of(const char *pattern, const char *inner)
+{
+	if (inner[0] == '*' && pattern[0] != '*')
+		return false;
+	return host_matches(pattern, inner[0] == '*' ? inner + 2 : inner);
+}
+
+static bool is_port_shared(const struct rule *allow, const struct rule *deny)
+{
+	if (deny->port == 0 || deny->port == allow->port)
+		return true;
+	return allow->port == 0 && (deny->port == PORT_TLS || deny->port == PORT_PLAIN);
+}
+
+static bool is_method_shared(const struct rule *a, const struct rule *b)
+{
+	for (size_t i = 0; i < a->method_count; i++)
+		if (has_method(b, a->methods[i]))
+			return true;
+	return a->method_count == 0 || b->method_count == 0;
+}
+
+/* What stands before the first stars decides; a deny is in lower case. */
+static bool is_path_shared(const struct rule *a, const struct rule *b)
+{
+	size_t len = a->path.prefix_len < b->path.prefix_len ? a->path.prefix_len
+							     : b->path.prefix_len;
+
+	if (!a->has_path || !b->has_path)
+		return true;
+	for (size_t i = 0; i < len; i++)
+		if (ascii_lower((char)a->path.tokens[i]) != ascii_lower((char)b->path.tokens[i]))
+			return false;
+	return true;
+}
+
+static bool is_shared(const struct rule *allow, const struct rule *deny)
+{
+	if (allow->is_tcp && !is_of_connections(deny))
+		return false;
+	return (has_hosts_of(allow->host, deny->host) || has_hosts_of(deny->host, allow->host)) &&
+	       is_port_shared(allow, deny) && is_method_shared(allow, deny) &&
+	       is_path_shared(allow, deny);
+}
+
+/* Whether a deny matches all that an allow does; of paths only that it has none is understood. */
+static bool has_all_of(const struct rule *deny, const struct rule *allow)
+{
+	bool has_methods = deny->method_count == 0 || allow->method_count > 0;
+
+	for (size_t i = 0; i < allow->method_count; i++)
+		has_methods = has_methods && has_method(deny, allow->methods[i]);
+	return has_hosts_of(deny->host, allow->host) && has_methods && !deny->has_path &&
+	       (deny->port == 0 || deny->port == allow->port);
+}
+
+enum conflict policy_conflict(const struct policy *policy, size_t allow_index, size_t deny_index)
+{
+	const struct rule *allow = &policy->rules[allow_index], *deny = &policy->rules[deny_index];
+	bool is_outranked = allow->rank > deny->rank;
+
+	if (!is_shared(allow, deny))
+		return CONFLICT_NONE;
+	if (has_all_of(deny, allow))
+		return is_outranked ? CONFLICT_EXCEPTION : CONFLICT_MOOT;
+	return is_outranked ? CONFLICT_HOLE : CONFLICT_NONE;
 }

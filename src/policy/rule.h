@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/err.h"
 #include "policy/host.h"
@@ -79,6 +80,26 @@ bool policy_knows_host(const struct policy *policy, const char *host);
 
 /* The ports that allows speak of, each once: 443 and 80 for those without. Returns how many. */
 size_t policy_ports(const struct policy *policy, uint16_t ret_ports[POLICY_PORTS_MAX]);
+
+/* ---- for whoever explains a policy; rules are named by the order they were added in ---- */
+
+/* Adds what a rule is about, in words: "GET to api.test, port 443 with TLS or 80 without". */
+void policy_describe(const struct policy *policy, size_t rule, struct buf *out);
+
+/* How an allow and a deny stand to each other. */
+enum conflict {
+	CONFLICT_NONE,      /* nothing that both match, or the deny decides, as one expects */
+	CONFLICT_EXCEPTION, /* all that the allow matches, the deny would, too: it is an exception
+			     */
+	CONFLICT_HOLE,      /* the deny says more than the allow, and is outranked by it anyway */
+	CONFLICT_MOOT,      /* the allow is never heard: the deny decides on all that it matches */
+};
+
+/* Where paths may or may not have something in common, they are taken to. */
+enum conflict policy_conflict(const struct policy *policy, size_t allow, size_t deny);
+
+bool policy_is_allow(const struct policy *policy, size_t rule);
+const char *policy_text(const struct policy *policy, size_t rule);
 
 void policy_fini(struct policy *policy);
 

@@ -345,6 +345,84 @@ static int drop(void **state)
 	return 0;
 }
 
+static void rules_are_described(void **state)
+{
+	static const struct {
+		const char *rule;
+		bool is_allow;
+		const char *expected;
+	} rows[] = {
+		{ "a.test", true, "any request to a.test, port 443 with TLS or 80 without" },
+		{ "a.test", false, "any request to a.test, any port" },
+		{ "GET *.a.test:8443/x/*", true,
+		  "GET to a.test and every name below it, port 8443, path /x/*" },
+		{ "GET,PUT,POST a.test/**", true,
+		  "GET, PUT or POST to a.test, port 443 with TLS or 80 without" },
+		{ "tcp://a.test:5432", true,
+		  "any connection to a.test, port 5432; nobody looks into it, and no secret goes "
+		  "there" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct policy two = { 0 };
+		struct err err;
+		struct buf text;
+
+		buf_init(&text, 4096);
+		assert_int_equal(policy_add(&two, rows[i].rule, rows[i].is_allow, &err), 0);
+		policy_describe(&two, 0, &text);
+		assert_string_equal(text.data, rows[i].expected);
+		buf_fini(&text);
+		policy_fini(&two);
+	}
+}
+
+static void conflicts_are_found(void **state)
+{
+	static const struct {
+		const char *allow, *deny;
+		enum conflict expected;
+	} rows[] = {
+		{ "a.test", "b.test", CONFLICT_NONE },
+		{ "a.test", "POST a.test/x", CONFLICT_NONE },
+		{ "a.test:443", "POST a.test/x", CONFLICT_HOLE },
+		{ "a.test:443", "POST a.test:443/x", CONFLICT_NONE },
+		{ "a.test:8443", "POST a.test:443/x", CONFLICT_NONE },
+		{ "a.test", "POST *.test/x", CONFLICT_HOLE },
+		{ "a.test", "*.test:443", CONFLICT_HOLE },
+		{ "a.test", "*.test:22", CONFLICT_NONE },
+		{ "a.test", "*.test", CONFLICT_EXCEPTION },
+		{ "*.a.test", "*.test", CONFLICT_EXCEPTION },
+		{ "*.test", "*.a.test", CONFLICT_NONE },
+		{ "a.test", "a.test", CONFLICT_MOOT },
+		{ "*.a.test", "*.a.test", CONFLICT_MOOT },
+		{ "GET a.test", "a.test", CONFLICT_EXCEPTION },
+		{ "GET a.test", "POST *.test", CONFLICT_NONE },
+		{ "GET,POST a.test", "POST *.test", CONFLICT_HOLE },
+		{ "POST a.test", "PUT,POST *.test", CONFLICT_EXCEPTION },
+		{ "GET a.test/x/**", "a.test/X/y", CONFLICT_HOLE },
+		{ "GET a.test/x/**", "a.test/z", CONFLICT_NONE },
+		{ "tcp://a.test:1", "*.test", CONFLICT_EXCEPTION },
+		{ "tcp://a.test:1", "a.test", CONFLICT_EXCEPTION },
+		{ "tcp://a.test:1", "a.test:1", CONFLICT_MOOT },
+		{ "tcp://a.test:1", "POST a.test:1", CONFLICT_NONE },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct policy two = { 0 };
+		struct err err;
+
+		assert_int_equal(policy_add(&two, rows[i].allow, true, &err), 0);
+		assert_int_equal(policy_add(&two, rows[i].deny, false, &err), 0);
+		if (policy_conflict(&two, 0, 1) != rows[i].expected)
+			fail_msg("%s, %s: %d", rows[i].allow, rows[i].deny,
+				 policy_conflict(&two, 0, 1));
+		policy_fini(&two);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +435,8 @@ int main(void)
 		TEST(tunnels_are_apart_from_requests),
 		TEST(ports_are_listed_once),
 		TEST(bad_rules_are_explained),
+		TEST(rules_are_described),
+		TEST(conflicts_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, drop);
