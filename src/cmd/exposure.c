@@ -218,6 +218,9 @@ static int check_inputs(const struct run_config *config, struct err *err)
 		elsewhere.workspace = "/proc/self/nowhere";
 	r = check_input(&elsewhere, "the configuration", config->config,
 			!has_values(&config->keeper), err);
+	/* Whoever uses a draft takes it for what was asked for. */
+	if (r == 0)
+		r = check_input(config, "the draft", config->learn, true, err);
 	return r < 0 ? r
 		     : check_input(config, "the bundle of certificates", config->keeper.upstream_ca,
 				   true, err);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -167,6 +168,10 @@ static int start_keeper(struct gateway *gateway, const struct gateway_run *run, 
 		argv[count++] = "--token-secret";
 		argv[count++] = run->token_secret;
 	}
+	if (run->learn) {
+		argv[count++] = "--learn";
+		argv[count++] = run->learn;
+	}
 	if (run->is_verbose)
 		argv[count++] = "--verbose";
 	argv[count] = NULL;
@@ -290,6 +295,8 @@ static void read_summary(int status_fd, uint64_t deadline_ms, struct gateway_sum
 			return;
 		if (type == STATUS_REFUSED)
 			note_refused(summary, text);
+		if (type == STATUS_LEARNED)
+			summary->learned = strtoull(text, NULL, 10);
 		if (type != STATUS_SUMMARY ||
 		    sscanf(text, "%" SCNu64 " %" SCNu64 " %n", &summary->allowed, &summary->refused,
 			   &path_at) != 2 ||

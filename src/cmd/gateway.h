@@ -35,6 +35,7 @@ struct gateway_run {
 	const char *run_id; /* or NULL */
 	uint64_t attempt;
 	const char *token_secret; /* or NULL */
+	const char *learn;        /* likewise */
 	bool is_verbose;
 	bool has_egress; /* hosts are to be reached, not only the LLM */
 	uint64_t connections;
@@ -46,6 +47,7 @@ struct gateway_summary {
 	char audit[4096];
 	char refused_hosts[16][320]; /* as an option names them */
 	size_t refused_host_count;
+	uint64_t learned; /* rules of a draft */
 };
 
 /*

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 
 #include "cmd/cmd.h"
+#include "cmd/result_file.h"
 #include "cmd/state.h"
 #include "cmd/status.h"
 #include "config/file.h"
@@ -122,8 +123,38 @@ static int tell_placeholders(const struct vault *vault, struct err *err)
 	return r < 0 ? err_set(err, -r, "tell the run its placeholders") : 0;
 }
 
+/* A draft that cannot be written is a run not started. */
+static int open_draft(struct keeper *keeper, struct result_file *draft, struct err *err)
+{
+	int r = result_file_open(draft, "learn", keeper->config->learn, err);
+
+	if (r == 0)
+		r = result_file_check_mark(draft, LEARN_MARK, err);
+	if (r == 0)
+		keeper->learn = learn_new();
+	return r;
+}
+
+static int write_draft(const struct keeper *keeper, struct result_file *draft, struct err *err)
+{
+	char count[24];
+	struct buf text;
+	int r;
+
+	buf_init(&text, LEARN_TEXT_MAX);
+	learn_write(keeper->learn, keeper->config->run_id, &text);
+	r = result_file_write(draft, text.data, text.len, err);
+	buf_fini(&text);
+	if (r < 0)
+		return r;
+	snprintf(count, sizeof(count), "%zu", learn_count(keeper->learn));
+	return status_send(STATUS_FD, STATUS_LEARNED, count);
+}
+
 static int serve(struct keeper *keeper, const struct keeper_config *config, struct err *err)
 {
+	struct result_file draft = RESULT_FILE_INIT;
+	struct err unwritten;
 	char path[STATE_PATH_MAX];
 	int r = state_audit_path(config->audit, path, err);
 
@@ -131,6 +162,8 @@ static int serve(struct keeper *keeper, const struct keeper_config *config, stru
 		r = keeper_open(keeper, config, err);
 	if (r == 0 && keeper->vault.count > 0)
 		r = tell_placeholders(&keeper->vault, err);
+	if (r == 0 && config->learn)
+		r = open_draft(keeper, &draft, err);
 	if (r == 0)
 		r = state_make_parents(config->audit, path, err);
 	if (r == 0)
@@ -138,6 +171,8 @@ static int serve(struct keeper *keeper, const struct keeper_config *config, stru
 	if (r == 0)
 		r = settle(config, err);
 	if (r < 0) {
+		result_file_close(&draft);
+		learn_free(keeper->learn);
 		keeper_close(keeper);
 		return r;
 	}
@@ -146,10 +181,14 @@ static int serve(struct keeper *keeper, const struct keeper_config *config, stru
 		r = keeper_serve(keeper, LINK_FD, STATUS_FD);
 	for (size_t i = 0; r == 0 && i < keeper->refused_host_count; i++)
 		r = status_send(STATUS_FD, STATUS_REFUSED, keeper->refused_hosts[i].name);
+	if (r == 0 && keeper->learn && write_draft(keeper, &draft, &unwritten) < 0)
+		fprintf(stderr, "warder: %s\n", unwritten.text);
 	if (r == 0)
 		r = status_send_summary(STATUS_FD, keeper->allowed, keeper->refused, path);
 	if (r < 0)
 		err_set(err, -r, "serve the run");
+	result_file_close(&draft);
+	learn_free(keeper->learn);
 	keeper_close(keeper);
 	return r;
 }

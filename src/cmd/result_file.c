@@ -41,19 +41,20 @@ static int open_dir(struct result_file *file, const char *path, struct err *err)
 	int r;
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
-		return err_say(err, ENAMETOOLONG, "--result: the path is too long");
+		return err_say(err, ENAMETOOLONG, "--%s: the path is too long", file->option);
 	file->dir_fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (file->dir_fd < 0)
-		return err_set(err, errno, "--result: open the directory of '%.200s'", path);
+		return err_set(err, errno, "--%s: open the directory of '%.200s'", file->option,
+			       path);
 	file->name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	if (!*file->name)
-		return err_say(err, EISDIR, "--result: '%.200s' names a directory", path);
+		return err_say(err, EISDIR, "--%s: '%.200s' names a directory", file->option, path);
 	if (fstatat(file->dir_fd, file->name, &st, 0) < 0 && errno != ENOENT)
-		return err_set(err, errno, "--result: '%.200s'", path);
+		return err_set(err, errno, "--%s: '%.200s'", file->option, path);
 	if (fstatat(file->dir_fd, file->name, &st, 0) == 0 && S_ISDIR(st.st_mode))
-		return err_say(err, EISDIR, "--result: '%.200s' is a directory", path);
+		return err_say(err, EISDIR, "--%s: '%.200s' is a directory", file->option, path);
 	r = try_create(file->dir_fd);
-	return r < 0 ? err_set(err, -r, "--result: create a file at '%.200s'", path) : 0;
+	return r < 0 ? err_set(err, -r, "--%s: create a file at '%.200s'", file->option, path) : 0;
 }
 
 /*
@@ -74,24 +75,49 @@ static int open_stream(struct result_file *file, const char *path, struct err *e
 
 	file->fd = open(path, flags);
 	if (file->fd < 0)
-		return err_set(err, errno, "--result: open '%.200s'", path);
+		return err_set(err, errno, "--%s: open '%.200s'", file->option, path);
 	if (fstat(file->fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
-		return err_say(err, EINVAL, "--result: '%.200s' is no file, pipe or terminal",
-			       path);
+		return err_say(err, EINVAL, "--%s: '%.200s' is no file, pipe or terminal",
+			       file->option, path);
 	if (fcntl(file->fd, F_SETFL, 0) < 0)
-		return err_set(err, errno, "--result: prepare '%.200s'", path);
+		return err_set(err, errno, "--%s: prepare '%.200s'", file->option, path);
 	return 0;
 }
 
-int result_file_open(struct result_file *file, const char *path, struct err *err)
+int result_file_open(struct result_file *file, const char *option, const char *path,
+		     struct err *err)
 {
 	struct stat st;
 	int r = is_systems(path) ? stat(path, &st) : lstat(path, &st);
 
+	file->option = option;
 	/* A file, or a link, is replaced; a link is not followed for that either. */
 	if (r == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
 		return open_stream(file, path, err);
 	return open_dir(file, path, err);
+}
+
+int result_file_check_mark(const struct result_file *file, const char *mark, struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	char begin[64] = "";
+	struct stat st;
+	ssize_t len;
+
+	if (file->dir_fd < 0)
+		return 0; /* a pipe replaces nothing */
+	fd = openat(file->dir_fd, file->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		len = read(fd, begin, sizeof(begin) - 1);
+		if (len == 0 || (len > 0 && strncmp(begin, mark, strlen(mark)) == 0))
+			return 0;
+	}
+	return err_say(err, EEXIST,
+		       "--%s: '%.200s' is there, and is none of these files; it is "
+		       "not replaced",
+		       file->option, file->name);
 }
 
 static int write_new(struct result_file *file, const char *temporary, const char *text, size_t len)
@@ -127,7 +153,7 @@ int result_file_write(struct result_file *file, const char *text, size_t len, st
 	} else {
 		return 0; /* it could not be opened, and that has been said */
 	}
-	return r < 0 ? err_set(err, -r, "write the result file") : 0;
+	return r < 0 ? err_set(err, -r, "write the file of --%s", file->option) : 0;
 }
 
 void result_file_close(struct result_file *file)

@@ -107,6 +107,9 @@ static void print_summary(const struct run_config *config, const struct warder_r
 	for (size_t i = 0; requests && i < requests->refused_host_count; i++)
 		fprintf(stderr, "warder: refused: %s; allow it with --allow-net %s\n",
 			requests->refused_hosts[i], requests->refused_hosts[i]);
+	if (requests && config->learn && requests->is_complete)
+		fprintf(stderr, "warder: draft: %" PRIu64 " rule%s for what was refused, in %s\n",
+			requests->learned, requests->learned == 1 ? "" : "s", config->learn);
 }
 
 /* Gives the result to whoever asked for it; 0 or -errno. */
@@ -220,7 +223,7 @@ static int run_main(int argc, char **argv, bool covers_config)
 		r = check(&config, &err);
 	/* Before anything starts: a result that cannot be written is a run not started. */
 	if (r == 0 && config.result)
-		r = result_file_open(&file, config.result, &err);
+		r = result_file_open(&file, "result", config.result, &err);
 	if (r == 0 && run_config_has_gateway(&config))
 		r = run_gateway_start(&gateway, &config, argc, argv, &err);
 	status = r < 0 ? fail(&config, &file, &err) : run(&config, &file, &gateway);

@@ -25,6 +25,7 @@ static int start(struct run_gateway *gateway, const struct run_config *config, s
 		.word_count = config->keeper_word_count,
 		.run_id = gateway->run_id,
 		.attempt = config->attempt,
+		.learn = config->learn,
 		.is_verbose = config->verbose,
 		.connections = config->keeper.connections,
 		/* What a file says is not known yet. */

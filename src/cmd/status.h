@@ -16,6 +16,7 @@ enum status_type {
 	STATUS_READY = '+',   /* everything is open: the agent may start */
 	STATUS_FAILED = '!',  /* what went wrong */
 	STATUS_REFUSED = '-', /* a host that was refused, as an option names it */
+	STATUS_LEARNED = '~', /* how many rules the draft has */
 	STATUS_SUMMARY = '=', /* requests allowed, refused, and where the log is */
 };
 

@@ -512,6 +512,8 @@ static const struct option rows[] = {
 	/* What a verb adds about the run. */
 	{ "run-id", 0, OPTION_RUN_ID, NULL, offsetof(struct keeper_config, run_id), 0, 0, "ID", "",
 	  "" },
+	{ "learn", 0, OPTION_STRING, NULL, offsetof(struct keeper_config, learn), 0, 0, "FILE", "",
+	  "" },
 	{ "attempt", 0, OPTION_COUNT, NULL, offsetof(struct keeper_config, attempt), 0, UINT32_MAX,
 	  "N", "", "" },
 	{ "token-secret", 0, OPTION_OWN, read_source, offsetof(struct keeper_config, token_secret),

@@ -86,6 +86,7 @@ struct keeper_config {
 	uint64_t connect_ms, first_byte_ms, idle_ms, connections;
 	/* Of the run, not of the operator; not among the shared rows. */
 	const char *run_id;
+	const char *learn;        /* a file for a draft, or NULL */
 	const char *token_secret; /* the source of what tokens are signed with, or NULL */
 	uint64_t attempt, verbose;
 };

@@ -133,7 +133,7 @@ static const struct option_table table = { "run", rows, ARRAY_LEN(rows) };
 
 bool run_config_has_egress(const struct run_config *config)
 {
-	return config->keeper.rule_count > 0 || config->keeper.secret_count > 0;
+	return config->keeper.rule_count > 0 || config->keeper.secret_count > 0 || config->learn;
 }
 
 bool run_config_has_file(const struct run_config *config)
@@ -144,7 +144,7 @@ bool run_config_has_file(const struct run_config *config)
 bool run_config_has_gateway(const struct run_config *config)
 {
 	return config->keeper_word_count > 0 || run_config_has_file(config) ||
-	       config->llm_socket.path;
+	       config->llm_socket.path || config->learn;
 }
 
 /* The words of a file, one after the other. */

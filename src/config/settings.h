@@ -45,6 +45,7 @@ struct run_config {
 	 * workspace that has nothing but secrets is covered there, and else refused. */
 	const char *config_variable;
 	bool covers_config;
+	const char *learn; /* a file for what was refused */
 	uint64_t llm_port;
 	struct socket_config llm_socket;
 	/* The gateway's settings, and the words that they were, for the keeper to read. */
@@ -68,7 +69,7 @@ int run_config_add_mount(struct run_config *config, enum warder_mount_mode mode,
 /* Reads more words, such as a keeper's; see above. They count less than the caller's own. */
 int run_config_add_words(struct run_config *config, struct bytes words, struct err *err) must_check;
 
-/* Whether the run may reach hosts, beside its LLM. */
+/* Whether the run may reach hosts, beside its LLM, or is to be told which it may not. */
 bool run_config_has_egress(const struct run_config *config);
 
 /* Whether there is more to be read than the command line. */

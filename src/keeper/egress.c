@@ -87,6 +87,25 @@ static void set_hint(struct exchange *exchange, const struct authority *authorit
 	note_refused(exchange->run->keeper, hint + strlen("allow it with --allow-net "));
 }
 
+/* The same for a draft, where one is asked for: only what a rule could change. */
+static void learn_refused(struct exchange *exchange, const struct link_open *open,
+			  const struct authority *authority, enum refusal refusal)
+{
+	struct learn *learn = exchange->run->keeper->learn;
+	struct bytes query, path = http_path_split(open->path, &query);
+	char place[AUTHORITY_TEXT_MAX];
+
+	if (!learn || refusal == REFUSAL_METHOD)
+		return;
+	if (exchange->is_tunnel || authority->port != (open->is_tls ? 443 : 80))
+		authority_format(authority->host, authority->port, place);
+	else
+		snprintf(place, sizeof(place), strchr(authority->host, ':') ? "[%s]" : "%s",
+			 authority->host);
+	learn_note(learn, exchange->is_tunnel ? (struct bytes){ NULL, 0 } : open->method, place,
+		   path, refusal == REFUSAL_DENIED);
+}
+
 /* ---- requests ---- */
 
 /* Fields that concern one connection, or that we write ourselves. */
@@ -389,8 +408,10 @@ void egress_judge(struct exchange *exchange, const struct link_open *open, uint6
 		if (!exchange->place)
 			die_no_memory();
 		refusal = judge(exchange, open, &authority);
-		if (refusal != REFUSAL_NONE)
+		if (refusal != REFUSAL_NONE) {
 			set_hint(exchange, &authority, open->is_tls);
+			learn_refused(exchange, open, &authority, refusal);
+		}
 	}
 	if (refusal == REFUSAL_NONE) {
 		exchange->upstream = upstream_find(&keeper->hosts, keeper->config, &authority,

@@ -20,6 +20,7 @@
 #include "config/keeper_config.h"
 #include "event/loop.h"
 #include "http/h1_read.h"
+#include "keeper/learn.h"
 #include "keeper/upstream.h"
 #include "keeper/vault.h"
 #include "net/connect.h"
@@ -64,6 +65,7 @@ struct keeper {
 	uint64_t allowed, refused;
 	struct refused_host refused_hosts[KEEPER_REFUSED_HOSTS_MAX]; /* the first of them */
 	size_t refused_host_count;
+	struct learn *learn;     /* what was refused, for a draft; or NULL */
 	struct h1_result result; /* of the reply being read; for one event only */
 	char input[KEEPER_INPUT_SIZE];
 };
