@@ -98,8 +98,98 @@ static void the_rest_of_a_bad_line_is_read(void **state)
 	run_config_fini(&config);
 }
 
+static void check_mapping(const struct keeper_mapping *mapping, uint16_t port)
+{
+	assert_string_equal(mapping->host, "litellm");
+	assert_int_equal(mapping->host_port, port);
+	assert_string_equal(mapping->address, "10.0.0.5");
+	assert_int_equal(mapping->address_port, 4000);
+}
+
+/* A name that is allowed, and where it is. */
+static void a_service_is_rules_and_mappings(void **state)
+{
+	const char *words[] = { "--service", "LiteLLM=10.0.0.5:4000", "true", NULL };
+	struct run_config config;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(parse(words, &config, &err), 0);
+	assert_true(run_config_has_egress(&config));
+	assert_int_equal(config.keeper.rule_count, 2);
+	assert_string_equal(config.keeper.rules[0].text, "litellm");
+	assert_string_equal(config.keeper.rules[1].text, "litellm:4000");
+	assert_true(config.keeper.rules[0].is_allow && config.keeper.rules[1].is_allow);
+	assert_int_equal(config.keeper.mapping_count, 3);
+	check_mapping(&config.keeper.mappings[0], 80);
+	check_mapping(&config.keeper.mappings[1], 443);
+	check_mapping(&config.keeper.mappings[2], 4000);
+	run_config_fini(&config);
+}
+
+static void what_belongs_to_a_secret_names_it(void **state)
+{
+	const char *words[] = { "--secret",
+				"A=env:X@a.test",
+				"--secret-cleartext",
+				"A",
+				"--secret-ip-literals=A",
+				"--secret-placeholder",
+				"A=abc-<random>",
+				"--secret-in=A=body,path",
+				"true",
+				NULL };
+	const struct keeper_secret *secret;
+	struct run_config config;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(parse(words, &config, &err), 0);
+	secret = &config.keeper.secrets[0];
+	assert_true(secret->may_be_cleartext && secret->may_have_addresses);
+	assert_string_equal(secret->placeholder, "abc-<random>");
+	assert_int_equal(secret->places, KEEPER_BODY | KEEPER_PATH);
+	run_config_fini(&config);
+}
+
+/* What decides about a placeholder is whether it can be told from all others. */
+static void placeholders_must_differ(void **state)
+{
+	static const struct {
+		const char *first, *second;
+		bool is_good;
+	} rows[] = {
+		{ "A=abcdefgh", "B=abcdefgi", true },
+		{ "A=abcdefgh", "B=abcdefgh", false },
+		{ "A=abcdefgh", "B=xabcdefgh", false },
+		{ "A=xabcdefgh", "B=abcdefgh", false },
+		{ "A=<random>", "B=<random>", true },
+		{ "A=abcdefgh", "B=abcdefgh<random>", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *words[] = { "--secret=A=env:X@a.test",
+					"--secret=B=env:Y@b.test",
+					"--secret-placeholder",
+					rows[i].first,
+					"--secret-placeholder",
+					rows[i].second,
+					"true",
+					NULL };
+		struct run_config config;
+		struct err err;
+
+		assert_int_equal(parse(words, &config, &err), 0);
+		if ((keeper_config_check(&config.keeper, &err) == 0) != rows[i].is_good)
+			fail_msg("%s and %s", rows[i].first, rows[i].second);
+		run_config_fini(&config);
+	}
+}
+
 int main(void)
 {
 	RUN_TESTS(TEST(bad_lines_are_explained), TEST(values_arrive),
-		  TEST(the_rest_of_a_bad_line_is_read));
+		  TEST(the_rest_of_a_bad_line_is_read), TEST(a_service_is_rules_and_mappings),
+		  TEST(what_belongs_to_a_secret_names_it), TEST(placeholders_must_differ));
 }

@@ -89,8 +89,32 @@ static void every_form_is_as_long_as_the_value_s(void **state)
 					 form_write(form, (struct bytes){ text, value.len }, b));
 }
 
+static void marks_are_filled(void **state)
+{
+	static const struct {
+		const char *text, *before, *after;
+	} rows[] = { { "a<random>b", "a", "b" }, { "<random>", "", "" }, { "a<random>", "a", "" } };
+	char text[64], other[64];
+
+	(void)state;
+	assert_int_equal(placeholder_fill("as it is", "<random>", text), 0);
+	assert_string_equal(text, "as it is");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		size_t before = strlen(rows[i].before);
+
+		assert_int_equal(placeholder_fill(rows[i].text, "<random>", text), 0);
+		assert_int_equal(placeholder_fill(rows[i].text, "<random>", other), 0);
+		assert_string_not_equal(text, other);
+		assert_memory_equal(text, rows[i].before, before);
+		for (size_t j = 0; j < PLACEHOLDER_RANDOM; j++)
+			assert_true(is_alnum(text[before + j]));
+		assert_string_equal(text + before + PLACEHOLDER_RANDOM, rows[i].after);
+	}
+}
+
 int main(void)
 {
 	RUN_TESTS(TEST(the_shape_stays), TEST(what_has_few_letters_keeps_less),
-		  TEST(short_values_have_none), TEST(every_form_is_as_long_as_the_value_s));
+		  TEST(short_values_have_none), TEST(every_form_is_as_long_as_the_value_s),
+		  TEST(marks_are_filled));
 }

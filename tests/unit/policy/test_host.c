@@ -270,10 +270,49 @@ static void wildcards_match_at_dots(void **state)
 			fail_msg("%s and %s", rows[i].pattern, rows[i].host);
 }
 
+/* What a secret is bound to may be the beginning of a URL. */
+static void the_rest_of_a_url_is_left_away(void **state)
+{
+	static const struct {
+		const char *text, *host; /* NULL: refused */
+		uint16_t port;
+	} rows[] = {
+		{ "a.test", "a.test", 0 },
+		{ "HTTPS://A.Test:443/v1/?x#y", "a.test", 0 },
+		{ "http://a.test:80", "a.test", 0 },
+		{ "a.test/", "a.test", 0 },
+		{ "a.test:8443/x", "a.test", 8443 },
+		{ "https://*.a.test/", "*.a.test", 0 },
+		{ "http://[::1]:80/", "::1", 0 },
+		{ "ftp://a.test", NULL, 0 },
+		{ "https://u:p@a.test/", NULL, 0 },
+		{ "https://", NULL, 0 },
+		{ "https://https://a.test", NULL, 0 },
+		{ "*", NULL, 0 },
+		{ "https://*/", NULL, 0 },
+		{ "", NULL, 0 },
+		{ "/", NULL, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct authority authority;
+		const char *why;
+		int r = authority_parse_bound(bytes_of(rows[i].text), &authority, &why);
+
+		if ((r == 0) != (rows[i].host != NULL))
+			fail_msg("%s", rows[i].text);
+		if (r < 0)
+			continue;
+		assert_string_equal(authority.host, rows[i].host);
+		assert_int_equal(authority.port, rows[i].port);
+	}
+}
+
 int main(void)
 {
 	RUN_TESTS(TEST(what_is_unambiguous_is_made_canonical),
 		  TEST(what_could_be_read_twice_is_refused), TEST(names_have_a_length),
 		  TEST(patterns_are_names_with_a_star_in_front), TEST(the_longest_pattern_fits),
-		  TEST(wildcards_match_at_dots));
+		  TEST(wildcards_match_at_dots), TEST(the_rest_of_a_url_is_left_away));
 }
