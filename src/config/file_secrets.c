@@ -119,7 +119,7 @@ static int read_secret(struct reader *reader, const struct place *place, const s
 		       json_t *value)
 {
 	struct entry entry = { 0 };
-	const char *source;
+	const char *source = NULL;
 	int r;
 
 	if (!option_is_variable(place->name, strlen(place->name)))
