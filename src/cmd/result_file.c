@@ -153,7 +153,7 @@ int result_file_write(struct result_file *file, const char *text, size_t len, st
 	} else {
 		return 0; /* it could not be opened, and that has been said */
 	}
-	return r < 0 ? err_set(err, -r, "write the file of --%s", file->option) : 0;
+	return r < 0 ? err_set(err, -r, "write the %s file", file->option) : 0;
 }
 
 void result_file_close(struct result_file *file)
