@@ -17,9 +17,10 @@ static const struct {
 } commands[] = {
 	{ "audit", cmd_audit },
 	{ "check", cmd_check },
-	{ "gate", cmd_gate }, /* started by warder, never by hand */
-	{ "keeper", cmd_keeper },
 	{ "token", cmd_token },
+	/* Started by warder, never by hand: */
+	{ "gate", cmd_gate },
+	{ "keeper", cmd_keeper },
 };
 
 int main(int argc, char **argv)

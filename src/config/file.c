@@ -257,29 +257,29 @@ static int strip(const struct reader *reader, char *text)
 }
 
 /* jansson keeps texts in pieces of its own; none of them stays readable. */
-struct piece {
+union piece {
 	size_t size;
-	_Alignas(max_align_t) unsigned char data[];
+	max_align_t alignment;
 };
 
 static void *piece_new(size_t size)
 {
-	struct piece *piece = size < SIZE_MAX / 2 ? malloc(sizeof(*piece) + size) : NULL;
+	union piece *piece = size < SIZE_MAX / 2 ? malloc(sizeof(*piece) + size) : NULL;
 
 	if (!piece)
 		return NULL;
 	piece->size = size;
-	return piece->data;
+	return piece + 1;
 }
 
 static void piece_free(void *data)
 {
-	struct piece *piece;
+	union piece *piece = data;
 
-	if (!data)
+	if (!piece)
 		return;
-	piece = (struct piece *)(void *)((char *)data - offsetof(struct piece, data));
-	explicit_bzero(piece->data, piece->size);
+	piece--;
+	explicit_bzero(piece + 1, piece->size);
 	free(piece);
 }
 

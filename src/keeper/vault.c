@@ -13,28 +13,24 @@
 /* As the operator wrote it, or of the value's shape. */
 static int open_placeholder(struct vault_entry *entry, struct bytes value, struct err *err)
 {
-	const struct keeper_secret *config = entry->config;
-	size_t len = config->placeholder ? strlen(config->placeholder) : value.len;
-	int r = value.len < PLACEHOLDER_MIN ? -EINVAL : 0;
+	const char *given = entry->config->placeholder, *name = entry->config->name;
+	int r;
 
-	entry->placeholder = malloc(len + PLACEHOLDER_RANDOM + 1);
-	if (!entry->placeholder)
-		die_no_memory();
-	if (r == 0 && config->placeholder)
-		r = placeholder_fill(config->placeholder, KEEPER_RANDOM, entry->placeholder);
-	else if (r == 0)
-		r = placeholder_make(value, entry->placeholder);
-	if (r == -EINVAL)
+	if (value.len < PLACEHOLDER_MIN)
 		return err_say(
 			err, EINVAL,
 			"secret %s is shorter than %d bytes: a placeholder for it could turn "
 			"up by chance",
-			config->name, PLACEHOLDER_MIN);
+			name, PLACEHOLDER_MIN);
+	entry->placeholder = malloc((given ? strlen(given) : value.len) + PLACEHOLDER_RANDOM + 1);
+	if (!entry->placeholder)
+		die_no_memory();
+	r = given ? placeholder_fill(given, KEEPER_RANDOM, entry->placeholder)
+		  : placeholder_make(value, entry->placeholder);
 	if (r < 0)
 		return err_set(err, -r, "make a placeholder");
 	if (memmem(entry->placeholder, strlen(entry->placeholder), value.data, value.len))
-		return err_say(err, EINVAL, "secret %s: its placeholder has its value in it",
-			       config->name);
+		return err_say(err, EINVAL, "secret %s: its placeholder has its value in it", name);
 	return 0;
 }
 
