@@ -20,7 +20,7 @@
 static_assert(OUT_MAX >= LENGTH_LEN + DNS_REPLY_MAX, "a reply fits");
 
 /* A bound socket: of datagrams, or a listener. */
-struct endpoint {
+struct bound_socket {
 	struct loop_source source; /* first */
 	struct dns_server *server;
 };
@@ -41,7 +41,7 @@ struct dns_server {
 	struct loop *loop;
 	struct names *names;
 	const struct dns_policy *policy;
-	struct endpoint udp[DNS_SERVER_SOCKETS], tcp[DNS_SERVER_SOCKETS];
+	struct bound_socket udp[DNS_SERVER_SOCKETS], tcp[DNS_SERVER_SOCKETS];
 	size_t udp_count, tcp_count;
 	struct connection *connections;
 	size_t connection_count;
@@ -118,7 +118,7 @@ static bool serve_datagram(struct dns_server *server, int fd)
 
 static void on_datagram(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
-	struct dns_server *server = ((struct endpoint *)(void *)source)->server;
+	struct dns_server *server = ((struct bound_socket *)(void *)source)->server;
 
 	(void)ready;
 	(void)now_ms;
@@ -297,7 +297,7 @@ static void on_retry(struct loop_timer *timer, uint64_t now_ms)
 
 static void on_listener(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
-	struct dns_server *server = ((struct endpoint *)(void *)source)->server;
+	struct dns_server *server = ((struct bound_socket *)(void *)source)->server;
 
 	(void)ready;
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -335,7 +335,7 @@ struct dns_server *dns_server_new(struct loop *loop, struct names *names,
 	return server;
 }
 
-static void close_sockets(struct dns_server *server, struct endpoint *sockets, size_t count)
+static void close_sockets(struct dns_server *server, struct bound_socket *sockets, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		int fd = sockets[i].source.fd;
@@ -355,17 +355,17 @@ void dns_server_free(struct dns_server *server)
 	free(server);
 }
 
-static int add_socket(struct dns_server *server, struct endpoint *sockets, size_t *count, int fd,
-		      void (*on_ready)(struct loop_source *, unsigned int, uint64_t))
+static int add_socket(struct dns_server *server, struct bound_socket *sockets, size_t *count,
+		      int fd, void (*on_ready)(struct loop_source *, unsigned int, uint64_t))
 {
-	struct endpoint *added = &sockets[*count];
+	struct bound_socket *added = &sockets[*count];
 	int r;
 
 	if (*count == DNS_SERVER_SOCKETS)
 		return -E2BIG;
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
-	*added = (struct endpoint){ { .fd = -1, .on_ready = on_ready }, server };
+	*added = (struct bound_socket){ { .fd = -1, .on_ready = on_ready }, server };
 	r = loop_add(server->loop, &added->source, fd, LOOP_READ);
 	if (r == 0)
 		(*count)++;
