@@ -10,6 +10,7 @@
 #include "base/die.h"
 #include "base/list.h"
 #include "gate/bundle.h"
+#include "gate/call.h"
 #include "gate/session.h"
 #include "gate/sniff.h"
 #include "gate/socks.h"
@@ -68,6 +69,26 @@ void front_close(struct front *front)
 	leave(front);
 }
 
+/* For the record; `target` may be NULL: it is not known where it was going. */
+static void record(struct gate *gate, const struct authority *target, const char *code)
+{
+	struct link_refused refused = { .code = bytes_of(code) };
+	char host[AUTHORITY_TEXT_MAX];
+
+	if (target) {
+		authority_format(target->host, target->port, host);
+		refused.host = bytes_of(host);
+	}
+	call_refuse(gate, &refused);
+}
+
+/* There is nothing to be said in a protocol that is not known: it is reset. */
+static void refuse(struct front *front, const char *code)
+{
+	record(front->gate, front->is_proxy ? NULL : &front->target, code);
+	front_close(front);
+}
+
 /* The descriptor, for whoever goes on with it. */
 static int take(struct front *front)
 {
@@ -92,11 +113,32 @@ static void go_on_as_session(struct front *front, const struct stream *stream, s
 static void go_on_as_tunnel(struct front *front, uint64_t now_ms)
 {
 	if (front->is_proxy) {
-		front_close(front); /* it never said where to */
+		refuse(front, "not_a_proxy_request");
 		return;
 	}
 	tunnel_open(front->gate, take(front), &front->target, first_bytes(front), now_ms);
 	leave(front);
+}
+
+/* An agent that has just gone away was not refused. */
+static void on_handshake_failed(struct front *front, int error)
+{
+	static const struct {
+		int error;
+		const char *code;
+	} codes[] = {
+		{ EKEYREJECTED, "certificate_not_trusted" }, /* by the agent */
+		{ EPROTO, "tls_fault" },
+		{ EINVAL, "tls_name_invalid" },
+		{ ETIMEDOUT, "tls_timeout" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+		if (codes[i].error == error) {
+			record(front->gate, &front->endpoint.authority, codes[i].code);
+			break;
+		}
+	front_close(front);
 }
 
 static void on_accepted(void *owner, struct stream *stream, enum tls_alpn alpn,
@@ -106,7 +148,7 @@ static void on_accepted(void *owner, struct stream *stream, enum tls_alpn alpn,
 
 	front->accept = NULL;
 	if (err) {
-		front_close(front);
+		on_handshake_failed(front, err->code);
 	} else if (alpn == TLS_ALPN_H2) {
 		bundle_open(front->gate, stream, &front->endpoint, now_ms);
 		leave(front);
@@ -135,8 +177,12 @@ static bool choose_name(struct front *front, const char *sni)
 
 static void begin_tls(struct front *front, const struct sniff_result *result, uint64_t now_ms)
 {
-	if (front->is_proxy || !front->gate->authority || !choose_name(front, result->sni)) {
-		front_close(front);
+	if (front->is_proxy) {
+		refuse(front, "not_a_proxy_request");
+		return;
+	}
+	if (!choose_name(front, result->sni)) {
+		refuse(front, "tls_name_invalid");
 		return;
 	}
 	front->accept = tls_accept_start(front->gate->authority, &front->gate->loop, take(front),
@@ -183,12 +229,21 @@ static void on_socks_target(struct front *front, const struct socks_result *resu
 	}
 	target.port = result->port;
 	socks_format_reply(r < 0 ? SOCKS_HOST_UNREACHABLE : SOCKS_SUCCEEDED, reply);
-	if (!send_all(front, (struct bytes){ reply, sizeof(reply) }) || r < 0) {
+	if (!send_all(front, (struct bytes){ reply, sizeof(reply) })) {
 		front_close(front);
+		return;
+	}
+	if (r < 0) {
+		refuse(front, "socks_host_invalid");
 		return;
 	}
 	front_open_target(front->gate, take(front), &target, rest, now_ms);
 	leave(front);
+}
+
+static bool speaks_socks(const struct front *front)
+{
+	return front->socks.len > 0 || front->socks.state != SOCKS_GREETING;
 }
 
 static void read_socks(struct front *front, uint64_t now_ms)
@@ -206,7 +261,7 @@ static void read_socks(struct front *front, uint64_t now_ms)
 		on_socks_target(front, &result, input, now_ms);
 	} else if (event == SOCKS_CLOSE) {
 		(void)send_all(front, result.reply); /* its end says the rest */
-		front_close(front);
+		refuse(front, "socks_not_supported");
 	} else {
 		front->first.len = 0;
 	}
@@ -218,7 +273,7 @@ static void look(struct front *front, uint64_t now_ms)
 {
 	static struct sniff_result result;
 
-	if (front->socks.len > 0 || front->socks.state != SOCKS_GREETING) {
+	if (speaks_socks(front)) {
 		read_socks(front, now_ms);
 		return;
 	}
@@ -273,10 +328,12 @@ static void on_due(struct loop_timer *timer, uint64_t now_ms)
 
 	if (front->first.len == 0 && !front->is_proxy)
 		go_on_as_tunnel(front, now_ms);
-	else if (now_ms >= front->deadline_ms)
-		front_close(front);
-	else
+	else if (now_ms < front->deadline_ms)
 		loop_set_timer(&front->gate->loop, timer, front->deadline_ms);
+	else if (front->first.len > 0 || speaks_socks(front))
+		refuse(front, "hello_timeout");
+	else
+		front_close(front); /* it has asked for nothing */
 }
 
 /* ---- opening ---- */
@@ -304,6 +361,16 @@ static struct front *front_new(struct gate *gate, int fd, uint64_t now_ms)
 	return front;
 }
 
+/* The loopback is the agent's own, and never captured: who gets here has found the listener. */
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+
+	return address->ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+					     : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
 /* Where a captured connection was going: a name that the resolver gave out, or an address. */
 static int find_target(struct gate *gate, int fd, struct authority *ret_target)
 {
@@ -314,7 +381,7 @@ static int find_target(struct gate *gate, int fd, struct authority *ret_target)
 	const char *name;
 	uint16_t port;
 
-	if (origdst_get(fd, &address) < 0)
+	if (origdst_get(fd, &address) < 0 || is_loopback(&address))
 		return -EHOSTUNREACH;
 	port = ntohs(address.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
 	name = names_of_address(gate->names, (const struct sockaddr *)&address);
@@ -366,6 +433,8 @@ void front_open_captured(struct gate *gate, int fd, uint64_t now_ms)
 	struct authority target;
 
 	if (find_target(gate, fd, &target) < 0) {
+		record(gate, NULL, "destination_unknown");
+		fd_set_abrupt(fd, true);
 		close(fd);
 		return;
 	}

@@ -201,8 +201,10 @@ static void on_listener(struct loop_source *source, unsigned int ready, uint64_t
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
 		int fd;
 
-		/* Those who wait are taken when a place or a descriptor is free. */
-		if (gate->connection_count >= gate->connection_max && !make_place(gate, now_ms)) {
+		/* Those who wait are taken when a place or a descriptor is free, and when the
+		 * keeper keeps up: whoever is refused leaves a record. */
+		if (gate->is_paused ||
+		    (gate->connection_count >= gate->connection_max && !make_place(gate, now_ms))) {
 			set_deaf(gate, true);
 			loop_set_timer(&gate->loop, &gate->deaf_timer, now_ms + DEAF_MS);
 			return;

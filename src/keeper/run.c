@@ -10,6 +10,7 @@
 #include "http/path.h"
 #include "keeper/exchange.h"
 #include "keeper/origin.h"
+#include "keeper/verbose.h"
 
 /* ---- writing ---- */
 
@@ -76,11 +77,15 @@ static int on_refused(struct run *run, uint32_t id, struct bytes payload)
 	decision.reason = refused.code;
 	if (refused.method.len > 0)
 		decision.method = refused.method;
+	if (refused.host.len > 0)
+		decision.host = refused.host;
 	if (refused.path.len > 0)
 		decision.path = http_path_split(refused.path, &(struct bytes){ NULL, 0 });
 	run->keeper->refused++;
 	run->keeper->has_decision = true;
 	audit_add_decision(&run->keeper->audit, &decision);
+	keeper_after_record(run->keeper);
+	verbose_refused(run->keeper, &refused);
 	return 0;
 }
 

@@ -10,12 +10,13 @@
 #include "base/die.h"
 #include "http/path.h"
 
-#define LABEL_MAX 200
+#define LABEL_MAX  200
+#define METHOD_MAX 16
 
 void verbose_open(struct exchange *exchange, const struct link_open *open)
 {
 	struct bytes query, path = http_path_split(open->path, &query);
-	size_t method_len = open->method.len < 16 ? open->method.len : 16;
+	size_t method_len = open->method.len < METHOD_MAX ? open->method.len : METHOD_MAX;
 	size_t path_len = path.len < LABEL_MAX ? path.len : LABEL_MAX;
 
 	if (!exchange->run->keeper->config->verbose)
@@ -34,6 +35,15 @@ static const char *line_end(void)
 	return tcgetattr(STDERR_FILENO, &mode) == 0 && !(mode.c_oflag & OPOST) ? "\r\n" : "\n";
 }
 
+/* Who reads these lines slowly, or stops the terminal, misses some; requests do not wait. */
+static void print(const char *line, int len)
+{
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	if (len > 0 && poll(&out, 1, 0) > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
+		return;
+}
+
 void verbose_outcome(const struct exchange *exchange, const char *ended, const char *detail,
 		     uint64_t now_ms)
 {
@@ -42,7 +52,6 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 			   : exchange->upstream ? exchange->upstream->label
 						: "";
 	char *path = exchange->label ? strchr(exchange->label, ' ') : NULL;
-	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
 	char line[1024], model[JSON_EDIT_MODEL_MAX + 2] = "";
 	int len;
 
@@ -59,8 +68,20 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 		time_ms / 1000, time_ms % 1000, model, strcmp(ended, "complete") == 0 ? "" : " ",
 		strcmp(ended, "complete") == 0 ? "" : ended, detail ? ": " : "",
 		detail ? detail : "", line_end());
-	/* Who reads these lines slowly, or stops the terminal, misses some; requests do not wait.
-	 */
-	if (len > 0 && poll(&out, 1, 0) > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
+	print(line, len);
+}
+
+void verbose_refused(const struct keeper *keeper, const struct link_refused *refused)
+{
+	struct bytes query, path = bytes_cut(http_path_split(refused->path, &query), LABEL_MAX);
+	struct bytes method = bytes_cut(refused->method, METHOD_MAX);
+	struct bytes host = bytes_cut(refused->host, LABEL_MAX);
+	char line[1024];
+
+	if (!keeper->config->verbose)
 		return;
+	print(line, snprintf(line, sizeof(line), "warder: %.*s%s%.*s%.*s refused: %.*s%s",
+			     (int)method.len, method.data, method.len ? " " : "", (int)host.len,
+			     host.data, (int)path.len, path.data, (int)refused->code.len,
+			     refused->code.data, line_end()));
 }

@@ -12,4 +12,7 @@ void verbose_open(struct exchange *exchange, const struct link_open *open);
 void verbose_outcome(const struct exchange *exchange, const char *ended, const char *detail,
 		     uint64_t now_ms);
 
+/* A line for what the gate has refused by itself. */
+void verbose_refused(const struct keeper *keeper, const struct link_refused *refused);
+
 #endif

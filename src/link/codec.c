@@ -148,6 +148,7 @@ void link_write_refused(struct buf *out, uint32_t exchange, const struct link_re
 
 	put_text(out, refused->code);
 	put_text(out, refused->method);
+	put_text(out, refused->host);
 	put_text(out, refused->path);
 	end_message(out, start);
 }
@@ -313,9 +314,11 @@ int link_parse_refused(struct bytes payload, struct link_refused *ret_refused)
 
 	ret_refused->code = get_text(&source);
 	ret_refused->method = get_text(&source);
+	ret_refused->host = get_text(&source);
 	ret_refused->path = get_text(&source);
 	require(&source, charset_is_token(ret_refused->code));
 	require(&source, ret_refused->method.len == 0 || charset_is_token(ret_refused->method));
+	require(&source, ret_refused->host.len == 0 || charset_is_authority(ret_refused->host));
 	require(&source, ret_refused->path.len == 0 || charset_is_target(ret_refused->path));
 	return finish(&source);
 }

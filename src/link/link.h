@@ -102,9 +102,12 @@ struct link_end {
 	size_t field_count;
 };
 
-/* A request that never became an exchange; method and path as far as they could be read. */
+/*
+ * A request or a connection that never became an exchange; the rest as far as it is known.
+ * host is an authority with its port.
+ */
 struct link_refused {
-	struct bytes code, method, path;
+	struct bytes code, method, host, path;
 };
 
 /* Each appends one whole message. The buffer must have room; it is as large as its sender wants. */

@@ -12,6 +12,7 @@ static union {
 	struct link_open open;
 	struct link_reply reply;
 	struct link_end end;
+	struct link_refused refused;
 } parsed;
 
 /* Written again, what was accepted must be what was sent. */
@@ -40,6 +41,9 @@ static void parse(enum link_type type, struct bytes payload)
 		compare(&again, payload);
 	} else if (type == LINK_HELLO && link_parse_hello(payload, &id, &number) == 0) {
 		link_write_hello(&again, id, number);
+		compare(&again, payload);
+	} else if (type == LINK_REFUSED && link_parse_refused(payload, &parsed.refused) == 0) {
+		link_write_refused(&again, 1, &parsed.refused);
 		compare(&again, payload);
 	} else if (type == LINK_CREDIT && link_parse_credit(payload, &number) == 0) {
 		link_write_credit(&again, 1, number);

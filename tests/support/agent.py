@@ -187,7 +187,7 @@ def as_root(*words):
 
 
 ERRORS = {"ConnectionResetError": ConnectionResetError, "SSLEOFError": ConnectionResetError,
-          "SSLError": ConnectionError, "TimeoutError": TimeoutError,
+          "SSLError": ConnectionError, "SSLCertVerificationError": ConnectionError, "TimeoutError": TimeoutError,
           "ConnectionRefusedError": ConnectionRefusedError, "BrokenPipeError": BrokenPipeError,
           "FileNotFoundError": FileNotFoundError, "PermissionError": PermissionError}
 

@@ -75,11 +75,11 @@ class Keeper:
         return Request(exchange, payload)
 
     def refused(self):
-        """What the gate refused by itself: (code, method, path)."""
+        """What the gate refused by itself: (code, method, host, path)."""
         kind, _, payload = self.receive()
         assert kind == REFUSED, kind
         reader = Reader(payload)
-        return reader.text(), reader.text(), reader.text()
+        return reader.text(), reader.text(), reader.text(), reader.text()
 
     def body(self):
         """The body that follows a request, and its trailer; credit is granted as it comes."""

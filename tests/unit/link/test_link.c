@@ -173,6 +173,42 @@ static void the_keeper_checks_again(void **state)
 	free(got);
 }
 
+static void refusals_are_checked(void **state)
+{
+	static const struct {
+		struct link_refused refused;
+		int result;
+	} rows[] = {
+		{ { .code = { "x", 1 } }, 0 },
+		{ { { "x", 1 }, { "GET", 3 }, { "api.test:443", 12 }, { "/p", 2 } }, 0 },
+		{ { .code = { "x", 1 }, .host = { "[::1]:80", 8 } }, 0 },
+		{ { .host = { "api.test:443", 12 } }, -EPROTO }, /* no code */
+		{ { .code = { "x", 1 }, .host = { "u@h:1", 5 } }, -EPROTO },
+		{ { .code = { "x", 1 }, .host = { "a\r\nb:1", 6 } }, -EPROTO },
+		{ { .code = { "x", 1 }, .host = { "a\0b:1", 5 } }, -EPROTO },
+		{ { .code = { "x", 1 }, .path = { "/ x", 3 } }, -EPROTO },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct link_refused got;
+		struct bytes payload;
+		int r;
+
+		out.len = 0;
+		link_write_refused(&out, 1, &rows[i].refused);
+		payload = (struct bytes){ out.data + LINK_HEADER_LEN, out.len - LINK_HEADER_LEN };
+		r = link_parse_refused(payload, &got);
+		if (r != rows[i].result)
+			fail_msg("row %zu gave %d", i, r);
+		if (r == 0) {
+			assert_true(bytes_equal(got.host, rows[i].refused.host));
+			payload.len--;
+			assert_int_equal(link_parse_refused(payload, &got), -EPROTO);
+		}
+	}
+}
+
 static void what_is_not_in_the_table_breaks_the_link(void **state)
 {
 	static const struct {
@@ -207,5 +243,6 @@ static void what_is_not_in_the_table_breaks_the_link(void **state)
 int main(void)
 {
 	RUN_TESTS(FRESH(messages_arrive_however_they_are_cut), FRESH(payloads_are_read_back),
-		  FRESH(the_keeper_checks_again), FRESH(what_is_not_in_the_table_breaks_the_link));
+		  FRESH(the_keeper_checks_again), FRESH(refusals_are_checked),
+		  FRESH(what_is_not_in_the_table_breaks_the_link));
 }
