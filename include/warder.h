@@ -30,6 +30,8 @@ extern "C" {
 #define WARDER_RUN_ID_MAX  64
 #define WARDER_MESSAGE_MAX 512
 
+#define WARDER_CAPTURE_PORTS_MAX 64
+
 /* Exit codes that are not the command's own. */
 enum warder_exit {
 	WARDER_EXIT_TIMEOUT = 124,    /* the deadline passed */
@@ -101,6 +103,14 @@ struct warder_spec {
 	uint16_t llm_port;     /* 0: none */
 	bool captures; /* every connection to anywhere goes to the gateway, and so does every name
 			*/
+	/*
+	 * How: nft redirects connections to any port; ports has listeners on those below, and
+	 * whatever goes to another port is refused; auto, or NULL, is ports where the kernel
+	 * cannot redirect.
+	 */
+	const char *capture;
+	const uint16_t *capture_ports;
+	size_t capture_port_count; /* more than WARDER_CAPTURE_PORTS_MAX need nft */
 };
 
 #define WARDER_SPEC_INIT                                                                           \

@@ -215,6 +215,7 @@ static void check_cgroup_v1(struct finding *finding)
 static void check_nat(struct finding *finding)
 {
 	judge(finding, probe_nat(), "connections can be redirected in a namespace",
+	      "hosts are reached on the ports that rules name, and on no other; for all ports "
 	      "load the modules nf_tables and nft_chain_nat (as root: modprobe nft_chain_nat)");
 }
 

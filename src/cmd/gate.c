@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The gate as a process: descriptor 3 brings its listeners, descriptor 4 is the link. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +18,9 @@
 
 #define CONTROL_FD 3
 #define LINK_FD    4
-#define OTHER_FDS  32 /* beside the connections */
+#define OTHER_FDS  (GATE_LISTENERS_MAX + 32) /* beside the connections */
+
+static_assert(GATE_LISTENERS_MAX >= 2 * WARDER_CAPTURE_PORTS_MAX + 8, "a listener for each");
 
 static int make_ready(int fd)
 {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/die.h"
+#include "cmd/egress_ports.h"
 #include "cmd/exposure.h"
 #include "cmd/listen.h"
 #include "cmd/llm_env.h"
@@ -255,6 +256,8 @@ void run_gateway_apply(const struct run_gateway *gateway, struct run_config *con
 	spec->ready_fd = gateway->gateway.status_fd;
 	spec->llm_port = config->keeper.llm_count > 0 ? (uint16_t)config->llm_port : 0;
 	spec->captures = run_config_has_egress(config);
+	spec->capture = config->capture;
+	spec->capture_ports = egress_ports(config, &spec->capture_port_count);
 }
 
 void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_summary)

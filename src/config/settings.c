@@ -185,6 +185,7 @@ int run_config_parse_again(struct run_config *config, struct bytes words, int ar
 	run_config_fini(config);
 	*config = (struct run_config){
 		.cgroup = "auto",
+		.capture = "auto",
 		.llm_port = DEFAULT_LLM_PORT,
 		.config_variable = variable,
 		.covers_config = covers_config,
@@ -202,7 +203,9 @@ int run_config_parse(struct run_config *config, int argc, char **argv, struct er
 {
 	int rest, r;
 
-	*config = (struct run_config){ .cgroup = "auto", .llm_port = DEFAULT_LLM_PORT };
+	*config = (struct run_config){ .cgroup = "auto",
+				       .capture = "auto",
+				       .llm_port = DEFAULT_LLM_PORT };
 	keeper_config_init(&config->keeper);
 	r = options_parse(&table, config, argc, argv, &rest, err);
 	config->argv = (const char *const *)argv + rest;

@@ -37,7 +37,7 @@ struct run_config {
 	uint64_t output_bytes;
 	const char *run_id;
 	uint64_t attempt;
-	const char *cgroup;
+	const char *cgroup, *capture;
 	uint64_t json, tty, verbose, quiet, help; /* flags, and one enum tty_choice */
 	const char *result;
 	const char *config; /* a file with more settings */

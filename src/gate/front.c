@@ -371,23 +371,33 @@ static bool is_loopback(const struct sockaddr_storage *address)
 					     : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
-/* Where a captured connection was going: a name that the resolver gave out, or an address. */
-static int find_target(struct gate *gate, int fd, struct authority *ret_target)
+/* Where a captured connection was going. */
+static int find_destination(int fd, bool is_redirected, struct sockaddr_storage *ret_address)
 {
-	struct sockaddr_storage address;
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+	socklen_t len = sizeof(*ret_address);
+	int r;
+
+	memset(ret_address, 0, sizeof(*ret_address));
+	r = is_redirected ? origdst_get(fd, ret_address)
+			  : getsockname(fd, (struct sockaddr *)ret_address, &len);
+	return r < 0 || is_loopback(ret_address) ? -EHOSTUNREACH : 0;
+}
+
+/* As it is judged: a name that the resolver gave out, or an address. */
+static int name_target(struct gate *gate, const struct sockaddr_storage *address,
+		       struct authority *ret_target)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
 	char text[INET6_ADDRSTRLEN + 3];
 	const char *name;
 	uint16_t port;
 
-	if (origdst_get(fd, &address) < 0 || is_loopback(&address))
-		return -EHOSTUNREACH;
-	port = ntohs(address.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
-	name = names_of_address(gate->names, (const struct sockaddr *)&address);
+	port = ntohs(address->ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
+	name = names_of_address(gate->names, (const struct sockaddr *)address);
 	if (name)
 		return authority_parse(bytes_of(name), port, ret_target);
-	if (address.ss_family == AF_INET) {
+	if (address->ss_family == AF_INET) {
 		if (!inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text)))
 			return -EHOSTUNREACH;
 	} else {
@@ -427,12 +437,14 @@ void front_open_target(struct gate *gate, int fd, const struct authority *target
 	}
 }
 
-void front_open_captured(struct gate *gate, int fd, uint64_t now_ms)
+void front_open_captured(struct gate *gate, int fd, bool is_redirected, uint64_t now_ms)
 {
 	static const struct bytes nothing;
+	struct sockaddr_storage address;
 	struct authority target;
 
-	if (find_target(gate, fd, &target) < 0) {
+	if (find_destination(fd, is_redirected, &address) < 0 ||
+	    name_target(gate, &address, &target) < 0) {
 		record(gate, NULL, "destination_unknown");
 		fd_set_abrupt(fd, true);
 		close(fd);

@@ -20,8 +20,11 @@
 #define FRONT_SNIFF_MS     30000 /* for the first bytes to be whole */
 #define FRONT_HANDSHAKE_MS 30000
 
-/* A connection that was captured: where it was going is asked of the kernel. */
-void front_open_captured(struct gate *gate, int fd, uint64_t now_ms);
+/*
+ * A connection that was captured: where it was going is asked of the kernel. One that was not
+ * redirected has come to the address it was made to.
+ */
+void front_open_captured(struct gate *gate, int fd, bool is_redirected, uint64_t now_ms);
 
 /* A connection to the explicit proxy. */
 void front_open_proxy(struct gate *gate, int fd, uint64_t now_ms);

@@ -182,7 +182,10 @@ static void welcome(struct gate *gate, char tag, int fd, uint64_t now_ms)
 
 	switch (tag) {
 	case GATE_TAG_CAPTURED:
-		front_open_captured(gate, fd, now_ms);
+		front_open_captured(gate, fd, true, now_ms);
+		break;
+	case GATE_TAG_DIRECT:
+		front_open_captured(gate, fd, false, now_ms);
 		break;
 	case GATE_TAG_PROXY:
 		front_open_proxy(gate, fd, now_ms);
@@ -246,6 +249,7 @@ static int on_descriptor(struct gate *gate, char tag, int fd)
 	case GATE_TAG_LLM:
 		return add_listener(gate, tag, fd);
 	case GATE_TAG_CAPTURED:
+	case GATE_TAG_DIRECT:
 	case GATE_TAG_PROXY:
 		return gate->authority ? add_listener(gate, tag, fd) : -EINVAL;
 	case GATE_TAG_DNS_UDP:

@@ -26,7 +26,7 @@
 #include "tls/authority.h"
 
 #define GATE_CONNECTIONS   1024 /* connections at once, unless told otherwise */
-#define GATE_LISTENERS_MAX 8
+#define GATE_LISTENERS_MAX 136  /* a few, and 64 ports of both families */
 /* When all places are taken, one that has said nothing for so long makes room. */
 #define GATE_SPARE_MS     10000
 #define GATE_INPUT_SIZE   65536     /* of one read */
@@ -41,8 +41,9 @@ struct gate;
 enum gate_tag {
 	GATE_TAG_LLM = 'L',      /* a listener: the LLM endpoint */
 	GATE_TAG_CAPTURED = 'T', /* a listener: connections on their way to anywhere */
-	GATE_TAG_PROXY = 'P',    /* a listener: the explicit proxy */
-	GATE_TAG_DNS_UDP = 'D',  /* the resolver's sockets */
+	GATE_TAG_DIRECT = 'A',  /* the same, where each connection has the address it was made to */
+	GATE_TAG_PROXY = 'P',   /* a listener: the explicit proxy */
+	GATE_TAG_DNS_UDP = 'D', /* the resolver's sockets */
 	GATE_TAG_DNS_TCP = 'd',
 };
 

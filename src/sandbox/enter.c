@@ -162,50 +162,81 @@ static int mount_root(struct entry *entry, struct err *err)
 #define CAPTURE_PORT 61001
 #define DNS_PORT     61053
 #define PROXY_PORT   3128
+#define PORT_53      53
 
-/* Sockets of this namespace, which belong to the gate; the tag says what for. */
-static const struct {
-	int (*open)(int family, uint16_t port);
-	uint16_t port; /* 0: the LLM's */
+/*
+ * Sockets of this namespace, which belong to the gate; the tag says what for. The second column
+ * is for a kernel that cannot redirect: what is captured has its own port of every address then.
+ */
+static const struct gate_socket {
 	char tag;
+	struct {
+		int (*open)(int family, uint16_t port); /* NULL: none */
+		uint16_t port;                          /* 0: the LLM's */
+	} redirected, by_port;
 } gate_sockets[] = {
-	{ netns_listen, 0, 'L' },          { netns_listen, CAPTURE_PORT, 'T' },
-	{ netns_listen, PROXY_PORT, 'P' }, { netns_bind_udp, DNS_PORT, 'D' },
-	{ netns_listen, DNS_PORT, 'd' },
+	{ 'L', { netns_listen, 0 }, { netns_listen_beside, 0 } },
+	{ 'P', { netns_listen, PROXY_PORT }, { netns_listen_beside, PROXY_PORT } },
+	{ 'T', { netns_listen, CAPTURE_PORT }, { NULL, 0 } },
+	{ 'D', { netns_bind_udp, DNS_PORT }, { netns_bind_udp_port, PORT_53 } },
+	{ 'd', { netns_listen, DNS_PORT }, { netns_listen_port, PORT_53 } },
 };
 
-static int open_gate_socket(const struct plan *plan, size_t index, int family, struct err *err)
+/* One of each family. */
+static int give_sockets(const struct plan *plan, char tag, int (*open)(int family, uint16_t port),
+			uint16_t port, struct err *err)
 {
-	uint16_t port = gate_sockets[index].port ? gate_sockets[index].port : plan->llm_port;
-	_cleanup_close_ int fd = gate_sockets[index].open(family, port);
-	int r;
+	static const int families[] = { AF_INET, AF_INET6 };
 
-	if (family == AF_INET6 && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL))
-		return 0; /* a kernel without IPv6 */
-	if (fd < 0)
-		return err_set(err, -fd, "listen on port %u of the sandbox", port);
-	r = pass_send(plan->gate_fd, &gate_sockets[index].tag, 1, fd);
-	return r < 0 ? err_set(err, -r, "hand a socket over to the gate") : 0;
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+		_cleanup_close_ int fd = open(families[i], port);
+		int r;
+
+		if (families[i] == AF_INET6 && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL))
+			continue; /* a kernel without IPv6 */
+		if (fd < 0)
+			return err_set(err, -fd, "listen on port %u of the sandbox", port);
+		r = pass_send(plan->gate_fd, &tag, 1, fd);
+		if (r < 0)
+			return err_set(err, -r, "hand a socket over to the gate");
+	}
+	return 0;
 }
 
-static int open_gate_sockets(const struct plan *plan, struct err *err)
+static int open_gate_sockets(const struct plan *plan, bool is_redirected, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(gate_sockets); i++) {
-		bool is_llm = gate_sockets[i].tag == 'L';
+		const struct gate_socket *row = &gate_sockets[i];
+		uint16_t port = is_redirected ? row->redirected.port : row->by_port.port;
+		int (*open)(int, uint16_t) = is_redirected ? row->redirected.open
+							   : row->by_port.open;
 
-		if (is_llm ? plan->llm_port == 0 : !plan->captures)
-			continue;
-		r = open_gate_socket(plan, i, AF_INET, err);
-		if (r == 0)
-			r = open_gate_socket(plan, i, AF_INET6, err);
+		if (open && (row->tag == 'L' ? plan->llm_port != 0 : plan->captures))
+			r = give_sockets(plan, row->tag, open, port ? port : plan->llm_port, err);
 	}
 	return r;
 }
 
+/* The ports that rules are about; on any other nobody listens, and a connection is refused. */
+static int open_ports(const struct plan *plan, struct err *err)
+{
+	int r = 0;
+
+	if (plan->port_count > WARDER_CAPTURE_PORTS_MAX)
+		return err_say(err, E2BIG,
+			       "the rules name more than %d ports, and without nftables each needs "
+			       "a listener; 'warder doctor' tells how to have nftables",
+			       WARDER_CAPTURE_PORTS_MAX);
+	for (size_t i = 0; r == 0 && i < plan->port_count; i++)
+		if (plan->ports[i] != PORT_53)
+			r = give_sockets(plan, 'A', netns_listen_port, plan->ports[i], err);
+	return r;
+}
+
 /* Every address is local, and every connection to one goes to the gate. */
-static int capture(struct err *err)
+static int capture(const struct plan *plan, bool *ret_is_redirected, struct err *err)
 {
 	static const struct nft_ports ports = { CAPTURE_PORT, DNS_PORT };
 	bool has_v6;
@@ -216,7 +247,14 @@ static int capture(struct err *err)
 	r = route_all_local(&has_v6);
 	if (r < 0)
 		return err_set(err, -r, "make every address a local one");
+	*ret_is_redirected = plan->may_redirect;
+	if (!plan->may_redirect)
+		return 0;
 	r = nft_redirect(&ports);
+	if (nft_is_missing(r) && !plan->must_redirect) {
+		*ret_is_redirected = false;
+		return 0;
+	}
 	if (r < 0) {
 		err_set(err, -r, "redirect connections to the gate");
 		err_hint(err, "'warder doctor' tells whether the kernel has nftables");
@@ -230,13 +268,17 @@ static int capture(struct err *err)
  */
 static int set_up_network(struct entry *entry, struct err *err)
 {
+	bool is_redirected = true;
 	int r = netns_loopback_up();
 
 	if (r < 0)
 		return err_set(err, -r, "bring up the loopback interface");
-	r = entry->plan->captures ? capture(err) : 0;
+	if (entry->plan->captures)
+		r = capture(entry->plan, &is_redirected, err);
 	if (r == 0 && entry->plan->gate_fd >= 0)
-		r = open_gate_sockets(entry->plan, err);
+		r = open_gate_sockets(entry->plan, is_redirected, err);
+	if (r == 0 && entry->plan->gate_fd >= 0 && !is_redirected)
+		r = open_ports(entry->plan, err);
 	if (r < 0)
 		return r;
 	if (sethostname(HOSTNAME, strlen(HOSTNAME)) < 0)

@@ -424,6 +424,26 @@ static void plan_writable(struct plan *plan)
 	plan->writable = paths;
 }
 
+static int plan_capture(struct plan *plan, const struct warder_spec *spec, struct err *err)
+{
+	const char *how = spec->capture ? spec->capture : "auto";
+	size_t size = spec->capture_port_count * sizeof(*plan->ports);
+	uint16_t *ports;
+
+	plan->captures = spec->captures;
+	plan->must_redirect = strcmp(how, "nft") == 0;
+	plan->may_redirect = plan->must_redirect || strcmp(how, "auto") == 0;
+	if (!plan->may_redirect && strcmp(how, "ports") != 0)
+		return err_say(err, EINVAL, "capture '%.40s' is not auto, nft or ports", how);
+	if (size == 0)
+		return 0;
+	ports = arena_alloc(&plan->arena, size);
+	memcpy(ports, spec->capture_ports, size);
+	plan->ports = ports;
+	plan->port_count = spec->capture_port_count;
+	return 0;
+}
+
 static int plan_fill(struct plan *plan, const struct warder_spec *spec, struct err *err)
 {
 	const char *path = getenv("PATH");
@@ -436,8 +456,9 @@ static int plan_fill(struct plan *plan, const struct warder_spec *spec, struct e
 	plan->ready_fd = spec->ready_fd;
 	plan->signal_fd = spec->signal_fd;
 	plan->llm_port = spec->llm_port;
-	plan->captures = spec->captures;
-	r = plan_argv(plan, spec->argv, err);
+	r = plan_capture(plan, spec, err);
+	if (r == 0)
+		r = plan_argv(plan, spec->argv, err);
 	if (r == 0)
 		r = plan_run_id(plan, spec->run_id, err);
 	if (r == 0)

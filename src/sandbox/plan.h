@@ -65,6 +65,9 @@ struct plan {
 	int signal_fd;         /* of the caller, or -1 */
 	uint16_t llm_port;
 	bool captures;
+	bool may_redirect, must_redirect; /* ... by nftables, or by listeners on these ports */
+	const uint16_t *ports;
+	size_t port_count;
 	const char *home;
 };
 

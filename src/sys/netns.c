@@ -60,20 +60,23 @@ static int bind_v6(int fd, uint16_t port, bool is_loopback)
 	return bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
 }
 
-static int open_bound(int family, int type, uint16_t port, bool is_loopback)
+static int open_bound(int family, int type, uint16_t port, bool is_loopback, bool is_shared)
 {
 	_cleanup_close_ int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int r;
 
 	if (fd < 0)
 		return -errno;
-	r = family == AF_INET ? bind_v4(fd, port, is_loopback) : bind_v6(fd, port, is_loopback);
+	r = is_shared ? turn_on(fd, SOL_SOCKET, SO_REUSEPORT) : 0;
+	if (r == 0)
+		r = family == AF_INET ? bind_v4(fd, port, is_loopback)
+				      : bind_v6(fd, port, is_loopback);
 	return r < 0 ? r : take_fd(&fd);
 }
 
-static int open_listener(int family, uint16_t port, bool is_loopback)
+static int open_listener(int family, uint16_t port, bool is_loopback, bool is_shared)
 {
-	_cleanup_close_ int fd = open_bound(family, SOCK_STREAM, port, is_loopback);
+	_cleanup_close_ int fd = open_bound(family, SOCK_STREAM, port, is_loopback, is_shared);
 
 	if (fd < 0)
 		return take_fd(&fd);
@@ -82,22 +85,27 @@ static int open_listener(int family, uint16_t port, bool is_loopback)
 
 int netns_listen(int family, uint16_t port)
 {
-	return open_listener(family, port, true);
+	return open_listener(family, port, true, false);
 }
 
 int netns_listen_port(int family, uint16_t port)
 {
-	return open_listener(family, port, false);
+	return open_listener(family, port, false, true);
+}
+
+int netns_listen_beside(int family, uint16_t port)
+{
+	return open_listener(family, port, true, true);
 }
 
 int netns_bind_udp(int family, uint16_t port)
 {
-	return open_bound(family, SOCK_DGRAM, port, true);
+	return open_bound(family, SOCK_DGRAM, port, true, false);
 }
 
 int netns_bind_udp_port(int family, uint16_t port)
 {
-	_cleanup_close_ int fd = open_bound(family, SOCK_DGRAM, port, false);
+	_cleanup_close_ int fd = open_bound(family, SOCK_DGRAM, port, false, false);
 	int r;
 
 	if (fd < 0)

@@ -38,6 +38,12 @@ int netns_listen(int family, uint16_t port) must_check;
 int netns_listen_port(int family, uint16_t port) must_check;
 
 /*
+ * The first of the two on a port that the second may take as well: who connects to the loopback
+ * address gets here.
+ */
+int netns_listen_beside(int family, uint16_t port) must_check;
+
+/*
  * A UDP socket on this port of the loopback address, or -errno: for what nft_redirect() sends
  * there. Replies from it reach the sender from the address and port that was asked.
  */

@@ -375,6 +375,12 @@ int nft_redirect(const struct nft_ports *ports)
 	return r == -ENOENT || r == -EOPNOTSUPP ? load(ports, false) : r;
 }
 
+bool nft_is_missing(int r)
+{
+	/* No such chain or expression; no such part of netfilter; no netfilter; no inet tables. */
+	return r == -ENOENT || r == -EOPNOTSUPP || r == -EPROTONOSUPPORT || r == -EAFNOSUPPORT;
+}
+
 int nft_try_nat(void)
 {
 	const struct nft_ports ports = { .tcp = 1, .dns = 2 };

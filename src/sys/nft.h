@@ -6,6 +6,7 @@
 #ifndef SYS_NFT_H
 #define SYS_NFT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/attr.h"
@@ -26,6 +27,12 @@ struct nft_ports {
  * the addresses reachable to begin with. 0 or -errno: -EEXIST when it was loaded before.
  */
 int nft_redirect(const struct nft_ports *ports) must_check;
+
+/*
+ * Whether that is what nft_redirect() returns where the kernel has no nftables, no NAT or no
+ * connection tracking: nothing is wrong then, but it has to be done in another way.
+ */
+bool nft_is_missing(int r);
 
 /*
  * Loads the same for no use into the current network namespace, a new one: 0 when the kernel

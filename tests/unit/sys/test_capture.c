@@ -132,6 +132,10 @@ static void open_all(void)
 		CHECK(netns_listen_port(families[i], 700) == -EADDRINUSE);
 		CHECK(netns_bind_udp(families[i], 53) == -EADDRINUSE);
 		CHECK(netns_bind_udp_port(families[i], 700) == -EADDRINUSE);
+		/* The loopback's own beside that of every address; but only one of each. */
+		CHECK(netns_listen_beside(families[i], 703) >= 0);
+		CHECK(netns_listen_port(families[i], 703) >= 0);
+		CHECK(netns_listen(families[i], 703) == -EADDRINUSE);
 	}
 	CHECK(netns_listen(AF_MAX, 702) == -EAFNOSUPPORT);
 }
@@ -140,6 +144,14 @@ static void each_family_has_sockets_of_its_own(void **state)
 {
 	(void)state;
 	in_namespace(open_all);
+}
+
+static void what_is_missing_is_told_from_what_is_wrong(void **state)
+{
+	(void)state;
+	assert_true(nft_is_missing(-ENOENT) && nft_is_missing(-EPROTONOSUPPORT));
+	assert_false(nft_is_missing(0) || nft_is_missing(-EPERM) || nft_is_missing(-EEXIST) ||
+		     nft_is_missing(-ENOMEM));
 }
 
 static void only_connections_have_a_destination(void **state)
@@ -201,6 +213,7 @@ int main(void)
 	RUN_TESTS(TEST(nothing_is_loaded_twice), TEST(the_loopback_must_be_up),
 		  TEST(a_kernel_may_be_without_v6), TEST(privileges_are_needed_over_the_namespace),
 		  TEST(each_family_has_sockets_of_its_own),
+		  TEST(what_is_missing_is_told_from_what_is_wrong),
 		  TEST(only_connections_have_a_destination),
 		  TEST(attributes_are_laid_out_as_netlink_has_them),
 		  TEST(a_missing_answer_is_an_error));
