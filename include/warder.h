@@ -54,13 +54,17 @@ enum warder_mount_mode {
 	WARDER_MOUNT_RO,
 	WARDER_MOUNT_RW,
 	WARDER_MOUNT_TMPFS,
+	WARDER_MOUNT_FILE,  /* a file of its own, read-only */
+	WARDER_MOUNT_COVER, /* shows that file in the place of another; where none is: nothing */
 };
 
 struct warder_mount {
 	enum warder_mount_mode mode;
-	const char *source;  /* a path of the host; unused for tmpfs */
+	/* A path of the host; unused for tmpfs. The content of a file; for a cover, the
+	 * destination of a file before it. */
+	const char *source;
 	const char *dest;    /* absolute; NULL: the same as source */
-	uint64_t size_bytes; /* tmpfs only; 0: the default */
+	uint64_t size_bytes; /* of a tmpfs, 0: the default; of the content of a file */
 };
 
 /* 0 always means: no such limit, or the default where one is named. */

@@ -39,7 +39,8 @@ static const char *find_exposed(const struct run_config *config, const char *rea
 	for (size_t i = 0; i < config->mount_count; i++) {
 		const struct warder_mount *mount = &config->mounts[i];
 
-		if (mount->source && (mount->mode == WARDER_MOUNT_RW || !is_writable) &&
+		if ((mount->mode == WARDER_MOUNT_RW ||
+		     (mount->mode == WARDER_MOUNT_RO && !is_writable)) &&
 		    is_within(real, mount->source))
 			return mount->source;
 	}

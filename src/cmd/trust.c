@@ -4,13 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "sys/fd.h"
-
-#define BUNDLE "/etc/warder/ca.pem" /* in the sandbox */
+#define BUNDLE     "/etc/warder/ca.pem" /* in the sandbox */
+#define BUNDLE_MAX (16 << 20)
 
 /* Where systems keep theirs; the first that exists is the host's. */
 static const char *const places[] = {
@@ -21,70 +17,63 @@ static const char *const places[] = {
 	"/etc/ssl/cert.pem",
 };
 
-static int copy_file(int from, int to)
+/* Adds a file's content; 0 when it cannot be opened, 1 when it is there. */
+static int add_file(struct buf *bundle, const char *path)
 {
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char data[65536];
 	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	while ((n = read(fd, data, sizeof(data))) > 0)
+		if (buf_add(bundle, data, (size_t)n) < (size_t)n)
+			return -EFBIG;
+	return n < 0 ? -errno : 1;
+}
+
+static int make_bundle(struct buf *bundle, struct bytes pem)
+{
 	int r = 0;
 
-	while (r == 0 && (n = read(from, data, sizeof(data))) != 0)
-		r = n < 0 ? -errno : fd_write_all(to, data, (size_t)n);
-	return r;
+	/* A host without one: the run's own will do. */
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++)
+		r = add_file(bundle, places[i]);
+	if (r < 0)
+		return r;
+	if (bundle->len > 0 && bundle->data[bundle->len - 1] != '\n')
+		buf_add_text(bundle, "\n");
+	return buf_add(bundle, pem.data, pem.len) < pem.len ? -EFBIG : 0;
 }
 
-static int copy_host_bundle(int to)
+static int cover(struct run_config *config, const char *path, struct err *err)
 {
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		_cleanup_close_ int from = open(places[i], O_RDONLY | O_CLOEXEC);
+	const struct warder_mount mount = { WARDER_MOUNT_COVER, BUNDLE, path, 0 };
 
-		if (from >= 0)
-			return copy_file(from, to);
-	}
-	return 0; /* a host without one: the run's own will do */
-}
-
-static int write_bundle(struct trust *trust, struct bytes pem)
-{
-	_cleanup_close_ int fd = -1;
-	int r;
-
-	snprintf(trust->path, sizeof(trust->path), "/tmp/warder-ca-XXXXXX");
-	fd = mkostemp(trust->path, O_CLOEXEC);
-	if (fd < 0) {
-		trust->path[0] = '\0';
-		return -errno;
-	}
-	r = copy_host_bundle(fd);
-	if (r == 0)
-		r = fd_write_all(fd, pem.data, pem.len);
-	if (r == 0 && fchmod(fd, 0444) < 0)
-		r = -errno;
-	return r;
+	return run_config_add_mount(config, &mount, err);
 }
 
 int trust_open(struct trust *trust, struct bytes pem, struct run_config *config, struct err *err)
 {
-	int r = write_bundle(trust, pem);
+	struct warder_mount mount = { .mode = WARDER_MOUNT_FILE, .dest = BUNDLE };
+	int r;
 
+	buf_init(&trust->bundle, BUNDLE_MAX);
+	r = make_bundle(&trust->bundle, pem);
 	if (r < 0)
-		return err_set(err, -r, "write the sandbox's bundle of certificates");
-	r = run_config_add_mount(config, WARDER_MOUNT_RO, trust->path, BUNDLE, err);
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
-		struct stat st;
-
-		/* A link there leads to another of these places. */
-		if (lstat(places[i], &st) == 0 && S_ISREG(st.st_mode))
-			r = run_config_add_mount(config, WARDER_MOUNT_RO, trust->path, places[i],
-						 err);
-	}
+		return err_set(err, -r, "read the host's bundle of certificates");
+	mount.source = trust->bundle.data;
+	mount.size_bytes = trust->bundle.len;
+	r = run_config_add_mount(config, &mount, err);
+	/* A link there leads to another of these places, and is left as it is. */
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++)
+		r = cover(config, places[i], err);
 	return r;
 }
 
 void trust_close(struct trust *trust)
 {
-	if (trust->path[0])
-		unlink(trust->path);
-	trust->path[0] = '\0';
+	buf_fini(&trust->bundle);
 }
 
 const char *const *trust_env(void)

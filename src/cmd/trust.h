@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the sandbox trusts: the host's certificates and the run's own, in one file that is shown
- * wherever programs look for such a bundle, and named by the variables that they know. Nothing
- * of the host's own trust is changed.
+ * wherever programs look for such a bundle, and named by the variables that they know. The file
+ * is in the sandbox only: nothing is written on the host, and nothing of its own trust is changed.
  */
 #ifndef CMD_TRUST_H
 #define CMD_TRUST_H
 
-#include "base/bytes.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "config/settings.h"
 
 struct trust {
-	char path[64]; /* of the bundle on the host, to be removed; empty: there is none */
+	struct buf bundle; /* PEM */
 };
 
 /* Makes the bundle with this certificate, and adds its mounts to the settings. */
 int trust_open(struct trust *trust, struct bytes pem, struct run_config *config,
 	       struct err *err) must_check;
+
+/* When the run is over. */
 void trust_close(struct trust *trust);
 
 #define TRUST_ENV_MAX 16

@@ -50,14 +50,14 @@ static int read_mount(void *data, const struct option *option, const char *text,
 	return 0;
 }
 
-int run_config_add_mount(struct run_config *config, enum warder_mount_mode mode, const char *source,
-			 const char *dest, struct err *err)
+int run_config_add_mount(struct run_config *config, const struct warder_mount *mount,
+			 struct err *err)
 {
 	if (config->mount_count == MOUNTS_MAX)
 		return err_say(err, E2BIG, "more than %d mounts", MOUNTS_MAX);
 	if (!config->mounts)
 		config->mounts = arena_alloc(&config->arena, MOUNTS_MAX * sizeof(*config->mounts));
-	config->mounts[config->mount_count++] = (struct warder_mount){ mode, source, dest, 0 };
+	config->mounts[config->mount_count++] = *mount;
 	return 0;
 }
 

@@ -63,8 +63,8 @@ int run_config_parse_again(struct run_config *config, struct bytes words, int ar
 			   struct err *err) must_check;
 
 /* One more mount, after those that were asked for; the texts are borrowed. */
-int run_config_add_mount(struct run_config *config, enum warder_mount_mode mode, const char *source,
-			 const char *dest, struct err *err) must_check;
+int run_config_add_mount(struct run_config *config, const struct warder_mount *mount,
+			 struct err *err) must_check;
 
 /* Reads more words, such as a keeper's; see above. They count less than the caller's own. */
 int run_config_add_words(struct run_config *config, struct bytes words, struct err *err) must_check;

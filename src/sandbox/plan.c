@@ -167,6 +167,41 @@ static const char *without_slash(struct plan *plan, const char *path)
 	return arena_printf(&plan->arena, "%.*s", (int)len, path);
 }
 
+/* Content of the caller's, which is borrowed until it is written. */
+static int add_content(struct plan *plan, const struct warder_mount *mount, struct err *err)
+{
+	struct step *step;
+
+	if (!lands_in_ours(plan, mount->dest + 1))
+		return err_say(err, EINVAL,
+			       "a file at '%.200s' would lie in a tree of the host, and nothing is "
+			       "created there; cover a file that is there instead",
+			       mount->dest);
+	step = plan_add_step(plan, STEP_FILE, arena_strdup(&plan->arena, mount->dest + 1));
+	step->source = mount->source;
+	step->size_bytes = mount->size_bytes;
+	step->mode = 0444;
+	return 0;
+}
+
+static int add_cover(struct plan *plan, const struct warder_mount *mount, struct err *err)
+{
+	struct step *step;
+
+	for (size_t i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].kind == STEP_FILE && mount->source[0] == '/' &&
+		    strcmp(plan->steps[i].dest, mount->source + 1) == 0) {
+			step = plan_add_step(plan, STEP_COVER,
+					     arena_strdup(&plan->arena, mount->dest + 1));
+			step->source = plan->steps[i].dest;
+			step->attributes = ATTR_RO | MOUNT_ATTR_NOEXEC;
+			return 0;
+		}
+	return err_say(err, EINVAL,
+		       "'%.200s' is to be covered by '%.200s', which is no file before it",
+		       mount->dest, mount->source);
+}
+
 static int add_mount(struct plan *plan, const struct warder_mount *mount, struct err *err)
 {
 	const char *dest = mount->dest;
@@ -180,6 +215,12 @@ static int add_mount(struct plan *plan, const struct warder_mount *mount, struct
 	r = check_dest(dest, err);
 	if (r < 0)
 		return r;
+	if (mount->mode == WARDER_MOUNT_FILE || mount->mode == WARDER_MOUNT_COVER) {
+		if (!mount->source || !mount->dest)
+			return err_say(err, EINVAL, "the file at '%.200s' has no content", dest);
+		return mount->mode == WARDER_MOUNT_FILE ? add_content(plan, mount, err)
+							: add_cover(plan, mount, err);
+	}
 	is_ours = lands_in_ours(plan, dest + 1);
 	if (mount->mode == WARDER_MOUNT_TMPFS) {
 		struct step *step = plan_add_step(plan, STEP_TMPFS,

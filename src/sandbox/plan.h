@@ -21,9 +21,10 @@
 
 enum step_kind {
 	STEP_DIR,     /* make a directory */
-	STEP_FILE,    /* make a file with given text */
+	STEP_FILE,    /* make a file with given content */
 	STEP_SYMLINK, /* make a symbolic link */
 	STEP_BIND,    /* show a path of the host */
+	STEP_COVER,   /* show a file of the root in the place of another, if one is there */
 	STEP_SCRATCH, /* make a directory of the root, which is read-only, writable */
 	STEP_TMPFS,   /* mount an empty file system */
 	STEP_PROC,    /* mount /proc */
@@ -35,10 +36,10 @@ enum step_kind {
 struct step {
 	enum step_kind kind;
 	const char *dest;    /* relative to the new root */
-	const char *source;  /* host path, link target, or text */
+	const char *source;  /* host path, link target, content, or path in the root */
 	mode_t mode;         /* of what is made */
 	uint64_t attributes; /* MOUNT_ATTR_* of a bind */
-	uint64_t size_bytes; /* of a tmpfs */
+	uint64_t size_bytes; /* of a tmpfs, or the content of a file */
 	bool is_dir;         /* what a bind shows */
 	bool may_create;     /* the mount point lies in a tree of ours */
 	bool is_users;       /* the path was the caller's choice: verify it is still the same */

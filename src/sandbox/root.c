@@ -284,11 +284,11 @@ static int make_symlink(struct site *site, const char *path, const char *target)
 	return symlinkat(target, dir_fd, name) < 0 ? -errno : 0;
 }
 
-static int make_text_file(struct site *site, const struct step *step)
+static int make_content_file(struct site *site, const struct step *step)
 {
 	_cleanup_close_ int fd = make_file(site, step->dest, step->mode);
 
-	return fd < 0 ? fd : fd_write_all(fd, step->source, strlen(step->source));
+	return fd < 0 ? fd : fd_write_all(fd, step->source, (size_t)step->size_bytes);
 }
 
 /* Opens what is at `path`, through no link. */
@@ -358,6 +358,34 @@ static int remount(struct site *site, const char *path, uint64_t attributes)
 	return r;
 }
 
+/* Whether there is nothing of that name that could be covered. */
+static bool is_absent(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP;
+}
+
+/* Shows a file of the root in the place of a file; anything else is left as it is. */
+static int cover(struct site *site, const struct step *step)
+{
+	_cleanup_close_ int point_fd = open_place(site, step->dest);
+	_cleanup_close_ int file_fd = -1, tree_fd = -1;
+	struct stat st;
+	int r;
+
+	if (point_fd < 0)
+		return is_absent(point_fd) ? 0 : point_fd;
+	if (fstat(point_fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return 0;
+	file_fd = open_place(site, step->source);
+	tree_fd = file_fd < 0 ? file_fd : mount_clone(file_fd, "");
+	if (tree_fd < 0)
+		return tree_fd;
+	r = mount_restrict(tree_fd, step->attributes, false);
+	return r < 0 ? r : mount_attach(tree_fd, point_fd);
+}
+
 static int make_scratch(struct site *site, const struct step *step)
 {
 	int r = make_dir(site, step->dest, step->mode);
@@ -403,7 +431,10 @@ static int apply(struct site *site, const struct step *step, struct err *err)
 		r = make_dir(site, step->dest, step->mode);
 		break;
 	case STEP_FILE:
-		r = make_text_file(site, step);
+		r = make_content_file(site, step);
+		break;
+	case STEP_COVER:
+		r = cover(site, step);
 		break;
 	case STEP_SYMLINK:
 		r = make_symlink(site, step->dest, step->source);
@@ -475,12 +506,23 @@ static int build(const struct plan *plan, int root_fd, struct err *err)
 	return apply_all(&site, plan, true, err);
 }
 
+/* What is written before the agent is there is not taken from what it may write. */
+static uint64_t content_size(const struct plan *plan)
+{
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < plan->step_count; i++)
+		if (plan->steps[i].kind == STEP_FILE)
+			size += (plan->steps[i].size_bytes / PAGE_BYTES + 1) * PAGE_BYTES;
+	return size;
+}
+
 int root_enter(struct plan *plan, struct err *err)
 {
 	struct step root = {
 		.kind = STEP_TMPFS,
 		.dest = "",
-		.size_bytes = plan->limits.tmpfs_bytes,
+		.size_bytes = plan->limits.tmpfs_bytes + content_size(plan),
 		.fd = -1,
 	};
 	_cleanup_close_ int root_fd = -1;

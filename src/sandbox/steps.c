@@ -28,6 +28,7 @@ static void add_file(struct plan *plan, const char *dest, const char *text)
 	struct step *step = plan_add_step(plan, STEP_FILE, dest);
 
 	step->source = text;
+	step->size_bytes = strlen(text);
 	step->mode = 0444;
 }
 
