@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "cmd/trust.h"
-
 static const char *format(struct run_config *config, const struct keeper_llm *llm,
 			  const struct provider_variable *variable)
 {
@@ -30,15 +28,11 @@ static size_t add(struct run_config *config, bool has_prefix, const char **env, 
 
 const char *const *llm_env(struct run_config *config)
 {
-	const char *const *trusted = run_config_has_egress(config) ? trust_env() : NULL;
-	size_t most = config->keeper.llm_count * PROVIDER_VARIABLES_MAX + config->env_count +
-		      TRUST_ENV_MAX + 1;
+	size_t most = config->keeper.llm_count * PROVIDER_VARIABLES_MAX + config->env_count + 1;
 	const char **env = arena_alloc(&config->arena, most * sizeof(*env));
 	/* Whoever has a prefix of its own is meant for its own clients. */
 	size_t count = add(config, true, env, add(config, false, env, 0));
 
-	for (; trusted && *trusted; trusted++)
-		env[count++] = *trusted;
 	for (size_t i = 0; i < config->env_count; i++)
 		env[count++] = config->env[i];
 	env[count] = NULL;

@@ -251,7 +251,7 @@ void run_gateway_apply(const struct run_gateway *gateway, struct run_config *con
 		       struct warder_spec *spec)
 {
 	spec->run_id = gateway->run_id;
-	spec->env = llm_env(config);
+	spec->env = trust_env(&gateway->trust, config, llm_env(config));
 	spec->gate_fd = gateway->gateway.control_fd;
 	spec->ready_fd = gateway->gateway.status_fd;
 	spec->llm_port = config->keeper.llm_count > 0 ? (uint16_t)config->llm_port : 0;

@@ -12,19 +12,22 @@
 #include "config/settings.h"
 
 struct trust {
-	struct buf bundle; /* PEM */
+	struct buf bundle;   /* PEM */
+	struct buf keystore; /* the same for Java; empty: there is no Java */
 };
 
-/* Makes the bundle with this certificate, and adds its mounts to the settings. */
+/* Makes the files with this certificate, and adds their mounts to the settings. */
 int trust_open(struct trust *trust, struct bytes pem, struct run_config *config,
 	       struct err *err) must_check;
 
 /* When the run is over. */
 void trust_close(struct trust *trust);
 
-#define TRUST_ENV_MAX 16
-
-/* NAME=VALUE, fewer than TRUST_ENV_MAX of them; ends with NULL. */
-const char *const *trust_env(void);
+/*
+ * The variables that name them, and after them, so that they count, those of `env`; both lists end
+ * with NULL. JAVA_TOOL_OPTIONS is added to what it is in `env`.
+ */
+const char *const *trust_env(const struct trust *trust, struct run_config *config,
+			     const char *const *env);
 
 #endif

@@ -213,6 +213,8 @@ static int add_mount(struct plan *plan, const struct warder_mount *mount, struct
 	if (!dest)
 		dest = without_slash(plan, mount->source);
 	r = check_dest(dest, err);
+	if (r < 0 && mount->mode == WARDER_MOUNT_COVER)
+		return 0; /* no place in here */
 	if (r < 0)
 		return r;
 	if (mount->mode == WARDER_MOUNT_FILE || mount->mode == WARDER_MOUNT_COVER) {
