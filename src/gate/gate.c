@@ -118,6 +118,26 @@ static int on_tunnels(struct gate *gate, struct bytes payload)
 	return 0;
 }
 
+static bool is_known(void *owner, const char *name)
+{
+	return known_has(&((struct gate *)owner)->known, name);
+}
+
+/* Names that exist. Nobody is listened to before they are all there. */
+static int on_names(struct gate *gate, struct bytes payload)
+{
+	static struct link_names names; /* large, and needed only in here */
+
+	if (gate->control.fd >= 0 || link_parse_names(payload, &names) < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < names.count; i++)
+		if (known_add(&gate->known, names.names[i].pattern, names.names[i].is_known) < 0)
+			return -EPROTO;
+	gate->dns_policy.mode = names.is_deny ? DNS_DENY : DNS_EXPLAIN;
+	return names.is_last ? loop_add(&gate->loop, &gate->control, gate->control_fd, LOOP_READ)
+			     : 0;
+}
+
 static int on_message(struct link_port *port, enum link_event event, struct bytes payload,
 		      uint64_t now_ms)
 {
@@ -130,6 +150,8 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		return on_hello(gate, payload);
 	if (event == LINK_MESSAGE && port->reader.type == LINK_TUNNELS)
 		return on_tunnels(gate, payload);
+	if (event == LINK_MESSAGE && port->reader.type == LINK_NAMES)
+		return on_names(gate, payload);
 	call = gate->calls[id % LINK_EXCHANGES_MAX];
 	if (!call || call->id != id)
 		return 0; /* ended on our side while this was under way */
@@ -313,13 +335,14 @@ int gate_run(int control_fd, int link_fd, size_t connection_max, struct tls_auth
 	gate->loop.on_turn_end = on_turn_end;
 	gate->authority = authority;
 	gate->names = names_new();
-	gate->dns_policy = (struct dns_policy){ .mode = DNS_EXPLAIN, .has_v6 = true };
+	gate->dns_policy = (struct dns_policy){
+		.mode = DNS_DENY, .has_v6 = true, .is_allowed = is_known, .owner = gate
+	};
+	gate->control_fd = control_fd;
 	gate->dns = dns_server_new(&gate->loop, gate->names, &gate->dns_policy);
 	if (r == 0)
 		r = link_port_open(&gate->link, &gate->loop, link_fd, LINK_SIDE_GATE,
 				   GATE_LINK_OUT_MAX, on_message);
-	if (r == 0)
-		r = loop_add(&gate->loop, &gate->control, control_fd, LOOP_READ);
 	if (r == 0 && authority)
 		r = tell_certificate(control_fd, authority);
 	if (r == 0)

@@ -19,6 +19,7 @@
 
 #include "event/loop.h"
 #include "gate/dns_server.h"
+#include "gate/known.h"
 #include "gate/names.h"
 #include "http/h1_read.h"
 #include "link/port.h"
@@ -55,7 +56,8 @@ struct listener {
 
 struct gate {
 	struct loop loop;
-	struct loop_source control; /* listeners come in here */
+	struct loop_source control; /* listeners come in here, once the keeper has begun */
+	int control_fd;
 	struct listener listeners[GATE_LISTENERS_MAX];
 	size_t listener_count;
 	struct link_port link;
@@ -71,6 +73,7 @@ struct gate {
 	bool is_paused; /* the keeper does not keep up: agents wait */
 	struct names *names;
 	struct dns_policy dns_policy;
+	struct known known; /* what the keeper has rules about */
 	struct dns_server *dns;
 	struct tls_authority *authority;            /* or NULL: only the LLM */
 	struct authority tunnels[LINK_TUNNELS_MAX]; /* hosts that nobody looks into */

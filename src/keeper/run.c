@@ -138,6 +138,28 @@ static void tell_tunnels(struct run *run)
 		link_write_tunnels(&run->link.out, tunnels, count);
 }
 
+/* Which names the gate's resolver has; it listens to the agent when it knows. */
+static void tell_names(struct run *run)
+{
+	const struct keeper *keeper = run->keeper;
+	struct link_names names = { .is_deny = strcmp(keeper->config->dns, "deny") == 0 };
+	const char *pattern;
+	bool is_known;
+
+	for (size_t at = 0; policy_next_host(&keeper->policy, &at, &pattern, &is_known);) {
+		if (strchr(pattern, ':'))
+			continue; /* an address */
+		if (names.count == LINK_NAMES_MAX) {
+			link_write_names(&run->link.out, &names);
+			names.count = 0;
+		}
+		names.names[names.count].pattern = bytes_of(pattern);
+		names.names[names.count++].is_known = is_known;
+	}
+	names.is_last = true;
+	link_write_names(&run->link.out, &names);
+}
+
 int run_open(struct keeper *keeper, int link_fd, struct run **ret_run)
 {
 	const struct keeper_config *config = keeper->config;
@@ -161,6 +183,7 @@ int run_open(struct keeper *keeper, int link_fd, struct run **ret_run)
 	if (run->run_id[0])
 		link_write_hello(&run->link.out, bytes_of(run->run_id), run->attempt);
 	tell_tunnels(run);
+	tell_names(run);
 	run_flush(run, clock_now_ms());
 	*ret_run = run;
 	return 0;

@@ -84,6 +84,21 @@ void link_write_tunnels(struct buf *out, const struct bytes *tunnels, size_t cou
 	end_message(out, start);
 }
 
+void link_write_names(struct buf *out, const struct link_names *names)
+{
+	size_t start = begin_message(out, LINK_NAMES, 0);
+
+	put_u8(out, names->is_deny);
+	put_u8(out, names->is_last);
+	put_u8(out, (uint8_t)names->count);
+	put_u8(out, 0);
+	for (size_t i = 0; i < names->count; i++) {
+		put_u8(out, names->names[i].is_known);
+		put_text(out, names->names[i].pattern);
+	}
+	end_message(out, start);
+}
+
 void link_write_open(struct buf *out, uint32_t exchange, const struct link_open *open)
 {
 	size_t start = begin_message(out, LINK_OPEN, exchange);
@@ -251,6 +266,25 @@ int link_parse_tunnels(struct bytes payload, struct bytes *ret_tunnels, size_t *
 	for (size_t i = 0; i < count && !source.is_bad; i++)
 		ret_tunnels[i] = get_text(&source);
 	*ret_count = source.is_bad ? 0 : count;
+	return finish(&source);
+}
+
+int link_parse_names(struct bytes payload, struct link_names *ret_names)
+{
+	struct source source = { .left = payload };
+	size_t count;
+
+	ret_names->is_deny = (uint8_t)get_number(&source, 1);
+	ret_names->is_last = (uint8_t)get_number(&source, 1);
+	count = (size_t)get_number(&source, 2);
+	require(&source, ret_names->is_deny <= 1 && ret_names->is_last <= 1);
+	require(&source, count <= LINK_NAMES_MAX);
+	for (size_t i = 0; i < count && !source.is_bad; i++) {
+		ret_names->names[i].is_known = (uint8_t)get_number(&source, 1);
+		ret_names->names[i].pattern = get_text(&source);
+		require(&source, ret_names->names[i].is_known <= 1);
+	}
+	ret_names->count = source.is_bad ? 0 : count;
 	return finish(&source);
 }
 

@@ -2,11 +2,12 @@
 /*
  * The link between gate and keeper: one stream, one table of message types.
  *
- * One link is one run. Every message but HELLO belongs to an exchange, whose number the
- * gate chooses and uses once. Bodies flow within a credit that the receiver grants, so
- * that neither side ever has to hold more than it offered. The keeper trusts nothing in
- * here: whatever it decodes has been checked for form again, because the gate that sent
- * it may no longer be ours.
+ * One link is one run. The keeper begins: who the run is, where the gate does not look into a
+ * connection, and which names there are; the gate listens to nobody before the last of these.
+ * Every other message belongs to an exchange, whose number the gate chooses and uses once. Bodies
+ * flow within a credit that the receiver grants, so that neither side ever has to hold more than it
+ * offered. The keeper trusts nothing in here: whatever it decodes has been checked for form again,
+ * because the gate that sent it may no longer be ours.
  *
  * Layout: type (1), zero (3), exchange (4), payload length (4), payload; little-endian.
  */
@@ -23,6 +24,7 @@
 #define LINK_DATA_MAX     32768
 #define LINK_REFUSED_MAX  4096
 #define LINK_TUNNELS_MAX  128
+#define LINK_NAMES_MAX    64    /* in one message */
 #define LINK_CREDIT_FIRST 65536 /* what each side may send of a body before it is granted more */
 
 /* Exchanges at once. No two under way may have the same number modulo this. */
@@ -110,9 +112,21 @@ struct link_refused {
 	struct bytes code, method, host, path;
 };
 
+/* Hosts of rules: a pattern, and whether anything on it may be allowed. */
+struct link_names {
+	uint8_t is_deny; /* what is not known does not resolve */
+	uint8_t is_last; /* of these messages */
+	struct {
+		struct bytes pattern;
+		uint8_t is_known;
+	} names[LINK_NAMES_MAX];
+	size_t count;
+};
+
 /* Each appends one whole message. The buffer must have room; it is as large as its sender wants. */
 void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt);
 void link_write_tunnels(struct buf *out, const struct bytes *tunnels, size_t count);
+void link_write_names(struct buf *out, const struct link_names *names);
 void link_write_open(struct buf *out, uint32_t exchange, const struct link_open *open);
 void link_write_reply(struct buf *out, uint32_t exchange, const struct link_reply *reply);
 void link_write_data(struct buf *out, uint32_t exchange, struct bytes data);
@@ -126,6 +140,7 @@ int link_parse_hello(struct bytes payload, struct bytes *ret_run_id,
 		     uint32_t *ret_attempt) must_check;
 int link_parse_tunnels(struct bytes payload, struct bytes *ret_tunnels,
 		       size_t *ret_count) must_check; /* LINK_TUNNELS_MAX of them */
+int link_parse_names(struct bytes payload, struct link_names *ret_names) must_check;
 int link_parse_open(struct bytes payload, struct link_open *ret_open) must_check;
 int link_parse_reply(struct bytes payload, struct link_reply *ret_reply) must_check;
 int link_parse_end(struct bytes payload, struct link_end *ret_end) must_check;

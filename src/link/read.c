@@ -31,6 +31,12 @@ static uint32_t get_u32(const unsigned char *at)
 	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+/* What the keeper says before there is any exchange. */
+static bool is_beginning(enum link_type type)
+{
+	return type == LINK_HELLO || type == LINK_TUNNELS || type == LINK_NAMES;
+}
+
 /* Collects the header; true when it is whole and obeys the table. */
 static bool read_header(struct link_reader *reader, struct bytes *input)
 {
@@ -52,9 +58,7 @@ static bool read_header(struct link_reader *reader, struct bytes *input)
 	reader->type = (enum link_type)header[0];
 	rule = &rules[reader->type];
 	return rule->may_send[reader->from] && reader->left >= rule->least &&
-	       reader->left <= rule->most &&
-	       (reader->exchange == 0) ==
-		       (reader->type == LINK_HELLO || reader->type == LINK_TUNNELS);
+	       reader->left <= rule->most && (reader->exchange == 0) == is_beginning(reader->type);
 }
 
 static bool has_header(const struct link_reader *reader)

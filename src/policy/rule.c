@@ -378,19 +378,55 @@ bool policy_is_tunnel(const struct policy *policy, const struct authority *autho
 	return best && best->is_allow;
 }
 
+/* Of denies only those count that nothing less specific gets past, whatever it asks for. */
+static bool is_of_names(const struct rule *rule)
+{
+	return rule->is_allow || (is_of_connections(rule) && rule->port == 0);
+}
+
 bool policy_knows_host(const struct policy *policy, const char *host)
 {
 	const struct rule *best = NULL;
 
-	/* Of denies only those count that nothing less specific gets past, whatever it asks for. */
 	for (size_t i = 0; i < policy->count; i++) {
 		const struct rule *rule = &policy->rules[i];
-		bool is_whole = is_of_connections(rule) && rule->port == 0;
 
-		if ((rule->is_allow || is_whole) && host_matches(rule->host, host))
+		if (is_of_names(rule) && host_matches(rule->host, host))
 			best = stronger(best, rule);
 	}
 	return best && best->is_allow;
+}
+
+/* The first rule from `at` on about this host, or NULL for any host. */
+static const struct rule *find_of_names(const struct policy *policy, size_t *at, const char *host)
+{
+	for (; *at < policy->count; ++*at) {
+		const struct rule *rule = &policy->rules[*at];
+
+		if (is_of_names(rule) && (!host || strcmp(rule->host, host) == 0))
+			return rule;
+	}
+	return NULL;
+}
+
+bool policy_next_host(const struct policy *policy, size_t *at, const char **ret_pattern,
+		      bool *ret_is_known)
+{
+	const struct rule *first, *rule, *best;
+	size_t earlier = 0, later;
+
+	for (; (first = find_of_names(policy, at, NULL)); ++*at, earlier = 0)
+		if (find_of_names(policy, &earlier, first->host) == first)
+			break; /* nobody before it has spoken of its host */
+	if (!first)
+		return false;
+	best = first;
+	for (later = *at + 1; (rule = find_of_names(policy, &later, first->host)); later++)
+		best = stronger(best, rule);
+	++*at;
+	*ret_pattern = first->host;
+	*ret_is_known = best->is_allow;
+	return true;
 }
 
 static size_t add_port(uint16_t port, uint16_t *ports, size_t count)

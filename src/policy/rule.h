@@ -78,6 +78,14 @@ bool policy_is_tunnel(const struct policy *policy, const struct authority *autho
 /* Whether anything at all may be allowed on a host: what its name resolves for, where dns=deny. */
 bool policy_knows_host(const struct policy *policy, const char *host);
 
+/*
+ * The same for every host that rules are about: a pattern, which comes once, and whether anything
+ * at all may be allowed on a host for which it is the most specific. `*at` is 0 to begin with;
+ * false: there are no more.
+ */
+bool policy_next_host(const struct policy *policy, size_t *at, const char **ret_pattern,
+		      bool *ret_is_known);
+
 /* The ports that allows speak of, each once: 443 and 80 for those without. Returns how many. */
 size_t policy_ports(const struct policy *policy, uint16_t ret_ports[POLICY_PORTS_MAX]);
 

@@ -13,6 +13,7 @@ static union {
 	struct link_reply reply;
 	struct link_end end;
 	struct link_refused refused;
+	struct link_names names;
 } parsed;
 
 /* Written again, what was accepted must be what was sent. */
@@ -44,6 +45,9 @@ static void parse(enum link_type type, struct bytes payload)
 		compare(&again, payload);
 	} else if (type == LINK_REFUSED && link_parse_refused(payload, &parsed.refused) == 0) {
 		link_write_refused(&again, 1, &parsed.refused);
+		compare(&again, payload);
+	} else if (type == LINK_NAMES && link_parse_names(payload, &parsed.names) == 0) {
+		link_write_names(&again, &parsed.names);
 		compare(&again, payload);
 	} else if (type == LINK_CREDIT && link_parse_credit(payload, &number) == 0) {
 		link_write_credit(&again, 1, number);

@@ -113,6 +113,52 @@ def test_names_are_answered_at_once(place, https, tcp):
     assert lines[10:] == ["api.test.", "127.0.0.1", "status: NXDOMAIN", ""], done.stdout
 
 
+NAMES = {"api.test": True, "API.Test": True, "sub.wild.test": True, "wild.test": True, "bad.wild.test": False,
+         "db.test": True, "llm.key.test": True, "litellm": True, "printer.local": True, "evil.test": False,
+         "x.api.test": False, "other": False, "other.local": False, "localhost": True}
+
+
+@pytest.mark.parametrize("mode", ["explain", "deny"])
+def test_names_without_a_rule(place, https, mode):
+    """They are explained, or do not exist; of the local network only what a rule names is there."""
+    options = (*egress.allowed(https), "--allow-net", "*.wild.test", "--deny-net", "bad.wild.test",
+               "--allow-net", "tcp://db.test:5432", "--allow-net", "litellm", "--allow-net", "printer.local",
+               "--allow-net", "[2606:2800:220:1::1]:80", "--secret", "TOKEN=env:TOKEN@*.key.test", "--dns", mode)
+    with agent.run(place, *options, env=TOKEN_ENV) as run:
+        found = run.python(f"""
+import socket
+result = {{}}
+for name in {list(NAMES)!r}:
+    try:
+        result[name] = bool(socket.getaddrinfo(name, 443))
+    except socket.gaierror as error:
+        result[name] = False
+""")
+        # With explanations, every name that could be of the internet resolves.
+        explained = {name: True for name in NAMES if name.endswith("test") and mode == "explain"}
+        assert found == {**NAMES, **explained}
+        assert egress.ask(run).status == 200
+        if mode == "explain":
+            egress.assert_refused(egress.ask(run, host="evil.test"), 403, "host_not_allowed")
+
+
+def test_names_that_do_not_exist_say_so(place, https):
+    done = egress.bash(place, """
+for way in +notcp +tcp; do for type in A AAAA TXT; do
+    dig $way +tries=1 +time=2 evil.test $type | grep -o 'status: [A-Z]*'
+done; done""", (*egress.allowed(https), "--dns", "deny"))
+    assert done.stdout.split("\n")[:-1] == ["status: NXDOMAIN"] * 6, done
+
+
+def test_a_great_many_names(place, https):
+    """More than one message of the link holds."""
+    rules = [word for i in range(300) for word in ("--allow-net", f"host{i}.test")]
+    options = (*egress.allowed(https), *rules, "--dns", "deny")
+    done = egress.bash(place, "getent ahostsv4 host0.test host299.test host300.test | wc -l; curl -sS https://api.test/",
+                       options)
+    assert done.stdout == '6\n{"ok":true}', done
+
+
 def test_the_usual_ways_to_ask_for_a_name(place, https):
     done = egress.bash(place, "getent ahosts api.test; getent hosts localhost", egress.allowed(https))
     assert "fd77:6172:6465:7200::" in done.stdout and "198.18.0." in done.stdout, done

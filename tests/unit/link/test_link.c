@@ -209,6 +209,33 @@ static void refusals_are_checked(void **state)
 	}
 }
 
+static void names_are_read_back(void **state)
+{
+	static struct link_names names = { .is_deny = 1, .is_last = 1, .count = 2 }, got;
+	struct bytes payload;
+
+	(void)state;
+	names.names[0].pattern = BYTES("*.b.test");
+	names.names[0].is_known = 1;
+	names.names[1].pattern = BYTES("bad.b.test");
+	link_write_names(&out, &names);
+	payload = (struct bytes){ out.data + LINK_HEADER_LEN, out.len - LINK_HEADER_LEN };
+	assert_int_equal(link_parse_names(payload, &got), 0);
+	assert_true(got.is_deny && got.is_last && got.count == 2);
+	assert_true(bytes_equal(got.names[1].pattern, BYTES("bad.b.test")));
+	assert_true(got.names[0].is_known && !got.names[1].is_known);
+	for (size_t len = 0; len < payload.len; len++)
+		assert_int_equal(link_parse_names((struct bytes){ payload.data, len }, &got),
+				 -EPROTO);
+	for (size_t i = 0; i < 5; i++) { /* flags, the count, and whether the first is known */
+		char *byte = out.data + LINK_HEADER_LEN + i, before = *byte;
+
+		*byte = 2 + LINK_NAMES_MAX;
+		assert_int_equal(link_parse_names(payload, &got), -EPROTO);
+		*byte = before;
+	}
+}
+
 static void what_is_not_in_the_table_breaks_the_link(void **state)
 {
 	static const struct {
@@ -244,5 +271,5 @@ int main(void)
 {
 	RUN_TESTS(FRESH(messages_arrive_however_they_are_cut), FRESH(payloads_are_read_back),
 		  FRESH(the_keeper_checks_again), FRESH(refusals_are_checked),
-		  FRESH(what_is_not_in_the_table_breaks_the_link));
+		  FRESH(names_are_read_back), FRESH(what_is_not_in_the_table_breaks_the_link));
 }
