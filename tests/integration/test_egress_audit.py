@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Connections that are ended without a word are on record: where they were going, and why."""
 import contextlib
-import struct
 
 import agent
 import checks
@@ -52,21 +51,10 @@ def test_a_connection_on_which_the_server_should_begin(place, https):
         assert only_refusal(run)["host"] == "mail.test:25"
 
 
-def hello(sni):
-    """A ClientHello with any bytes as the name."""
-    name = b"\x00" + struct.pack(">H", len(sni)) + sni
-    names = struct.pack(">H", len(name)) + name
-    extensions = b"\x00\x00" + struct.pack(">H", len(names)) + names
-    body = b"\x03\x03" + bytes(32) + b"\x00" + b"\x00\x02\x13\x01" + b"\x01\x00"
-    body += struct.pack(">H", len(extensions)) + extensions
-    message = b"\x01" + len(body).to_bytes(3, "big") + body
-    return b"\x16\x03\x01" + struct.pack(">H", len(message)) + message
-
-
 @pytest.mark.parametrize("sni", [b"127.1", b"api..test"])
 def test_a_name_in_tls_that_is_none(place, https, sni):
     with agent.run(place, *egress.allowed(https), "-v") as run:
-        end_of(run.connect("api.test", 443), hello(sni))
+        end_of(run.connect("api.test", 443), egress.hello(sni))
         record = only_refusal(run)
         assert (record["host"], record["reason"]) == ("api.test:443", "tls_name_invalid")
         checks.wait_until(lambda: "api.test:443 refused: tls_name_invalid" in run.stderr())
@@ -85,14 +73,14 @@ def test_a_handshake_that_fails(place, https, certificates, kind, reason):
             elif kind == "alpn":
                 wire.tls("api.test", None, ["smtp"])
             else:
-                wire.send(hello(b"api.test"))
+                wire.send(egress.hello(b"api.test"))
                 assert wire.rest()[:1] == b"\x15"  # an alert
         record = only_refusal(run)
         assert (record["host"], record["reason"]) == ("api.test:443", reason), record
         assert egress.ask(run).status == 200  # control
 
 
-@pytest.mark.parametrize("data", [RAW, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", hello(b"api.test")],
+@pytest.mark.parametrize("data", [RAW, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", egress.hello(b"api.test")],
                          ids=["raw", "h2", "tls"])
 def test_what_is_no_request_to_a_proxy(place, https, data):
     with agent.run(place, *egress.allowed(https)) as run:

