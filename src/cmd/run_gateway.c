@@ -36,6 +36,8 @@ static int start(struct run_gateway *gateway, const struct run_config *config, s
 	return gateway_start(&gateway->gateway, &run, &config->keeper, err);
 }
 
+#define COVER "/etc/warder/covered"
+
 /*
  * The words of a file that has secrets itself and nothing else. Whoever could have changed such
  * a file in an earlier run could have read it as well.
@@ -56,13 +58,14 @@ static bool has_only_secrets(struct bytes words)
 
 /*
  * INV-SECRETS-HOST-ONLY: a file of secrets that lies in the workspace, as users of secrets-proxy
- * have it, is covered by something that cannot be opened. A mount cannot be moved away.
+ * have it, is covered by an empty one. A mount cannot be moved away.
  */
-static int cover_file(struct run_gateway *gateway, struct run_config *config, struct bytes words,
-		      struct err *err)
+static int cover_file(struct run_config *config, struct bytes words, struct err *err)
 {
 	const char *name = config->covers_config ? exposure_find_name(config) : NULL;
-	_cleanup_close_ int fd = -1;
+	struct warder_mount empty = { WARDER_MOUNT_FILE, "", COVER, 0 };
+	struct warder_mount cover = { WARDER_MOUNT_COVER, COVER, NULL, 0 };
+	int r;
 
 	if (!name)
 		return 0;
@@ -71,16 +74,9 @@ static int cover_file(struct run_gateway *gateway, struct run_config *config, st
 			       "'%.120s' lies in the workspace, which the agent can write to, and "
 			       "so may only have secrets with a value; keep it elsewhere",
 			       config->config);
-	snprintf(gateway->cover, sizeof(gateway->cover), "/tmp/warder-cover-XXXXXX");
-	fd = mkostemp(gateway->cover, O_CLOEXEC);
-	if (fd < 0) {
-		gateway->cover[0] = '\0';
-		return err_set(err, errno, "create a file in /tmp");
-	}
-	if (fchmod(fd, 0) < 0)
-		return err_set(err, errno, "take the rights to a file in /tmp away");
-	return run_config_add_mount(config, WARDER_MOUNT_RO, gateway->cover,
-				    arena_printf(&config->arena, "/workspace/%s", name), err);
+	cover.dest = arena_printf(&config->arena, "/workspace/%s", name);
+	r = run_config_add_mount(config, &empty, err);
+	return r < 0 ? r : run_config_add_mount(config, &cover, err);
 }
 
 /* The keeper has read the file, and tells what is in it for us. */
@@ -104,7 +100,7 @@ static int read_file_words(struct run_gateway *gateway, struct run_config *confi
 		total += len;
 	}
 	r = run_config_parse_again(config, (struct bytes){ words, total }, argc, argv, err);
-	return r < 0 ? r : cover_file(gateway, config, (struct bytes){ words, total }, err);
+	return r < 0 ? r : cover_file(config, (struct bytes){ words, total }, err);
 }
 
 /* ---- what the agent is given ---- */
@@ -267,9 +263,6 @@ void run_gateway_stop(struct run_gateway *gateway, struct gateway_summary *ret_s
 	if (gateway->socket_path)
 		unlink(gateway->socket_path);
 	trust_close(&gateway->trust);
-	if (gateway->cover[0])
-		unlink(gateway->cover);
-	gateway->cover[0] = '\0';
 	gateway->socket_path = NULL;
 }
 

@@ -17,7 +17,6 @@ struct run_gateway {
 	struct trust trust;
 	int socket_fd;           /* a listener on the host, until the gate has it */
 	const char *socket_path; /* ... to be removed; or NULL */
-	char cover[32];          /* an empty file in the place of one of secrets; or "" */
 };
 
 #define RUN_GATEWAY_INIT                                                                           \
