@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <grp.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -147,6 +149,7 @@ int listen_tcp(const char *address, int *ret_fd, struct err *err)
 		return r;
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ||
 	    bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
 		r = err_set(err, errno, "listen on %.100s", address);
 	freeaddrinfo(found);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -77,9 +78,14 @@ static int open_bound(int family, int type, uint16_t port, bool is_loopback, boo
 static int open_listener(int family, uint16_t port, bool is_loopback, bool is_shared)
 {
 	_cleanup_close_ int fd = open_bound(family, SOCK_STREAM, port, is_loopback, is_shared);
+	int r;
 
 	if (fd < 0)
 		return take_fd(&fd);
+	/* What is accepted has it, too: a reply's end must not wait for the agent's ACK. */
+	r = turn_on(fd, IPPROTO_TCP, TCP_NODELAY);
+	if (r < 0)
+		return r;
 	return listen(fd, SOMAXCONN) < 0 ? -errno : take_fd(&fd);
 }
 
