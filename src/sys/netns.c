@@ -164,5 +164,10 @@ int netns_add_addresses(void)
 	memcpy(&request.ifr_addr, &address, sizeof(address));
 	if (ioctl(fd, SIOCSIFADDR, &request) < 0)
 		return -errno;
+	/* In a network of class C, the address of some name would be one for broadcasts. */
+	address.sin_addr.s_addr = htonl(INADDR_NONE);
+	memcpy(&request.ifr_netmask, &address, sizeof(address));
+	if (ioctl(fd, SIOCSIFNETMASK, &request) < 0)
+		return -errno;
 	return add_v6_address();
 }

@@ -181,6 +181,19 @@ def test_a_great_many_names(place, https):
     assert done.stdout == '6\n{"ok":true}', done
 
 
+def test_every_name_has_an_address_that_can_be_connected_to(place, https):
+    with agent.run(place, *egress.allowed(https)) as run:
+        found = run.python("""
+import socket
+result = []
+for number in range(600):
+    address = socket.getaddrinfo(f"name-{number}.test", 443, socket.AF_INET, socket.SOCK_STREAM)[0][4]
+    socket.create_connection(address, 5).close()
+    result.append(address[0])
+""")
+    assert len(set(found)) == 600 and {"198.18.0.255", "198.18.1.0", "198.18.1.255"} <= set(found)
+
+
 def test_the_usual_ways_to_ask_for_a_name(place, https):
     done = egress.bash(place, "getent ahosts api.test; getent hosts localhost", egress.allowed(https))
     assert "fd77:6172:6465:7200::" in done.stdout and "198.18.0." in done.stdout, done
