@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The agents of a benchmark, against tcp:ADDRESS:PORT or unix:PATH. Prints JSON.
+ * The agents of a benchmark, against tcp:ADDRESS:PORT, unix:PATH or tls:HOST:PORT[/NAME]. Prints
+ * JSON.
  *
- * client requests TARGET CONNECTIONS SECONDS BODY_BYTES
+ * client requests TARGET CONNECTIONS SECONDS BODY_BYTES [PATH]
  *	each connection sends its next request when the reply to the last one is complete
+ * client handshakes TARGET SECONDS NAMES full|resumed
+ *	one handshake after the other, with so many names in turn (1: the target's own)
  * client streams TARGET STREAMS SECONDS
  *	opens the streams, a few at a time, says so, and takes the age of each event for so
- *	long; the streams stay open until the standard input is closed, to be looked at
+ *	long
+ *
+ * Requests and handshakes say when all is ready, and begin when a line comes in, or the end of
+ * the input; afterwards everything stays as it is until the input ends, to be looked at. The key
+ * that is sent is the variable BENCH_KEY.
  */
 #include "message.h"
+#include "wire.h"
 
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +38,7 @@
 
 /* One connection of `requests`, or one stream. */
 struct connection {
-	int fd;
+	struct wire wire;
 	size_t sent;
 	uint64_t began_ns;
 	size_t matched;       /* streams: how much of the mark before the time was seen */
@@ -39,7 +48,7 @@ struct connection {
 };
 
 static struct {
-	const char *target;
+	struct wire_target target;
 	int epoll_fd;
 	struct connection *connections;
 	char *request;
@@ -47,6 +56,9 @@ static struct {
 	uint64_t *samples;
 	size_t sample_count, sample_size;
 	size_t errors;
+	/* requests: before it begins, every connection has had a reply, and waits */
+	size_t ready;
+	bool has_begun;
 	/* streams */
 	size_t opened, failed, waiting;
 	bool is_held;
@@ -92,10 +104,27 @@ static void print_samples(const char *what, double seconds)
 	fflush(stdout);
 }
 
+static void wait_for_input(void)
+{
+	char byte = 0;
+
+	while (byte != '\n')
+		if (read(STDIN_FILENO, &byte, 1) <= 0)
+			return;
+}
+
+static void wait_to_begin(void)
+{
+	printf("{\"ready\": true}\n");
+	fflush(stdout);
+	wait_for_input();
+}
+
 /* What an SDK sends, and two things that a proxy must replace. */
 static void make_request(const char *path, size_t body_len, bool is_stream)
 {
 	static const char after[] = "\"}]}";
+	const char *key = getenv("BENCH_KEY");
 	char before[128];
 	size_t before_len, fill, head_len;
 
@@ -110,15 +139,16 @@ static void make_request(const char *path, size_t body_len, bool is_stream)
 		err(1, "malloc");
 	head_len = (size_t)sprintf(
 		client.request,
-		"POST %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAccept: application/json\r\n"
+		"POST %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\n"
 		"Accept-Encoding: identity\r\nContent-Type: application/json\r\n"
 		"User-Agent: OpenAI/Python 1.54.0\r\nX-Stainless-Lang: python\r\n"
 		"X-Stainless-Package-Version: 1.54.0\r\nX-Stainless-OS: Linux\r\n"
 		"X-Stainless-Arch: x64\r\nX-Stainless-Runtime: CPython\r\n"
 		"X-Stainless-Runtime-Version: 3.11.2\r\nX-Stainless-Async: false\r\n"
-		"Authorization: Bearer agent-has-no-key\r\nx-litellm-end-user-id: somebody\r\n"
+		"Authorization: Bearer %.512s\r\nx-litellm-end-user-id: somebody\r\n"
 		"x-stainless-retry-count: 0\r\nContent-Length: %zu\r\n\r\n%s",
-		path, before_len + fill + sizeof(after) - 1, before);
+		path, client.target.name, key ? key : "agent-has-no-key",
+		before_len + fill + sizeof(after) - 1, before);
 	memset(client.request + head_len, 'a', fill);
 	memcpy(client.request + head_len + fill, after, sizeof(after) - 1);
 	client.request_len = head_len + fill + sizeof(after) - 1;
@@ -130,11 +160,10 @@ static void open_connection(struct connection *connection)
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 				     .data.ptr = connection };
 
-	connection->fd = connect_to(client.target);
-	if (connection->fd < 0)
-		err(1, "connect to %s", client.target);
-	if (fcntl(connection->fd, F_SETFL, O_NONBLOCK) < 0 ||
-	    epoll_ctl(client.epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)
+	if (wire_open(&connection->wire, &client.target, NULL) < 0)
+		err(1, "connect to %s", client.target.name);
+	if (fcntl(connection->wire.fd, F_SETFL, O_NONBLOCK) < 0 ||
+	    epoll_ctl(client.epoll_fd, EPOLL_CTL_ADD, connection->wire.fd, &event) < 0)
 		err(1, "epoll_ctl");
 	connection->sent = 0;
 	connection->began_ns = clock_now_ns();
@@ -144,11 +173,11 @@ static void open_connection(struct connection *connection)
 static bool send_more(struct connection *connection)
 {
 	while (connection->sent < client.request_len) {
-		ssize_t n = send(connection->fd, client.request + connection->sent,
-				 client.request_len - connection->sent, MSG_NOSIGNAL);
+		ssize_t n = wire_send(&connection->wire, client.request + connection->sent,
+				      client.request_len - connection->sent);
 
-		if (n < 0)
-			return errno == EAGAIN;
+		if (n <= 0)
+			return n < 0 && errno == EAGAIN;
 		connection->sent += (size_t)n;
 	}
 	return true;
@@ -158,7 +187,7 @@ static bool send_more(struct connection *connection)
 
 static void reopen(struct connection *connection)
 {
-	close(connection->fd);
+	wire_close(&connection->wire);
 	open_connection(connection);
 	message_begin(&connection->reply);
 }
@@ -178,13 +207,15 @@ static void on_reply(struct connection *connection)
 {
 	const char *head = connection->reply.head;
 
+	if (!client.has_begun)
+		client.ready++;
 	if (strncmp(head, "HTTP/1.1 200 ", 13) == 0)
 		add_sample(clock_now_ns() - connection->began_ns);
 	else
 		client.errors++;
 	if (strcasestr(head, "\r\nconnection: close"))
 		reopen(connection);
-	else
+	else if (client.has_begun)
 		send_next(connection);
 }
 
@@ -196,7 +227,7 @@ static void on_request_event(struct connection *connection, unsigned int events)
 		return;
 	}
 	for (;;) {
-		ssize_t n = recv(connection->fd, data, sizeof(data), 0);
+		ssize_t n = wire_recv(&connection->wire, data, sizeof(data));
 
 		if (n < 0 && errno == EAGAIN)
 			return;
@@ -212,23 +243,110 @@ static void on_request_event(struct connection *connection, unsigned int events)
 	}
 }
 
-static void run_requests(size_t count, double seconds, size_t body_len)
+static void request_turn(void)
 {
 	struct epoll_event events[256];
-	uint64_t start = clock_now_ns(), now = start;
-	uint64_t end = start + (uint64_t)(seconds * (double)SECOND_NS);
+	int n = epoll_wait(client.epoll_fd, events, 256, 100);
 
-	make_request("/v1/chat/completions", body_len, false);
+	for (int i = 0; i < n; i++)
+		on_request_event(events[i].data.ptr, events[i].events);
+}
+
+/* A reply for each connection: the proxy has its own connections then, too. */
+static void open_all(size_t count)
+{
+	uint64_t start = clock_now_ns();
+
 	for (size_t i = 0; i < count; i++)
 		open_connection(&client.connections[i]);
-	while (now < end) {
-		int n = epoll_wait(client.epoll_fd, events, 256, 100);
+	while (client.ready < count && clock_now_ns() - start < STALL_NS)
+		request_turn();
+	if (client.ready < count || client.errors)
+		errx(1, "%zu of %zu connections had a reply, %zu errors", client.ready, count,
+		     client.errors);
+}
 
-		for (int i = 0; i < n; i++)
-			on_request_event(events[i].data.ptr, events[i].events);
+static void run_requests(size_t count, double seconds, size_t body_len, const char *path)
+{
+	uint64_t start, now, end;
+
+	make_request(path, body_len, false);
+	open_all(count);
+	wait_to_begin();
+	client.has_begun = true;
+	client.sample_count = 0;
+	start = now = clock_now_ns();
+	end = start + (uint64_t)(seconds * (double)SECOND_NS);
+	for (size_t i = 0; i < count; i++)
+		send_next(&client.connections[i]);
+	while (now < end) {
+		request_turn();
 		now = clock_now_ns();
 	}
 	print_samples("requests", (double)(now - start) / (double)SECOND_NS);
+	wait_for_input();
+}
+
+/* ---- handshakes ---- */
+
+static void shake_hands(const struct wire_target *target, SSL_SESSION *session)
+{
+	/* OpenSSL takes up a session of TLS 1.3 only once. */
+	SSL_SESSION *copy = session ? SSL_SESSION_dup(session) : NULL;
+	uint64_t start = clock_now_ns();
+	struct wire wire;
+
+	if (wire_open(&wire, target, copy) < 0) {
+		warn("%s", target->name);
+		client.errors++;
+	} else {
+		add_sample(clock_now_ns() - start);
+		if (session && !SSL_session_reused(wire.ssl))
+			client.errors++;
+		wire_close(&wire);
+	}
+	SSL_SESSION_free(copy);
+}
+
+static SSL_SESSION *get_session(const struct wire_target *target)
+{
+	SSL_SESSION *session;
+	struct wire wire;
+
+	if (wire_open(&wire, target, NULL) < 0)
+		err(1, "connect to %s", target->name);
+	session = wire_take_session(&wire);
+	if (!session)
+		errx(1, "%s gives no tickets", target->name);
+	wire_close(&wire);
+	return session;
+}
+
+static void run_handshakes(const char *text, double seconds, size_t name_count, bool is_resumed)
+{
+	struct wire_target *targets = calloc(name_count, sizeof(*targets));
+	SSL_SESSION *session = NULL;
+	uint64_t start, now;
+
+	if (!targets)
+		err(1, "calloc");
+	for (size_t i = 0; i < name_count; i++) {
+		char label[32] = "";
+
+		if (name_count > 1)
+			snprintf(label, sizeof(label), "name-%zu", i);
+		wire_find(text, label, &targets[i]);
+	}
+	if (is_resumed)
+		session = get_session(&targets[0]);
+	wait_to_begin();
+	start = now = clock_now_ns();
+	for (size_t i = 0; (double)(now - start) < seconds * (double)SECOND_NS; i++) {
+		shake_hands(&targets[i % name_count], session);
+		now = clock_now_ns();
+	}
+	print_samples("handshakes", (double)(now - start) / (double)SECOND_NS);
+	wait_for_input();
 }
 
 /* ---- streams ---- */
@@ -278,8 +396,7 @@ static void lose(struct connection *stream)
 		client.failed++;
 		client.waiting--;
 	}
-	close(stream->fd);
-	stream->fd = -1;
+	wire_close(&stream->wire);
 }
 
 static void on_stream_event(struct connection *stream, unsigned int events)
@@ -289,7 +406,7 @@ static void on_stream_event(struct connection *stream, unsigned int events)
 		return;
 	}
 	for (;;) {
-		ssize_t n = recv(stream->fd, data, sizeof(data), 0);
+		ssize_t n = wire_recv(&stream->wire, data, sizeof(data));
 
 		if (n < 0 && errno == EAGAIN)
 			return;
@@ -332,7 +449,6 @@ static void open_streams(size_t count)
 static void run_streams(size_t count, double seconds)
 {
 	uint64_t start, now;
-	char byte;
 
 	make_request(STREAM_PATH, 0, true);
 	start = clock_now_ns();
@@ -347,25 +463,64 @@ static void run_streams(size_t count, double seconds)
 		now = clock_now_ns();
 	}
 	print_samples("events", (double)(now - start) / (double)SECOND_NS);
-	if (read(STDIN_FILENO, &byte, 1) < 0)
-		err(1, "stdin");
+	wait_for_input();
+}
+
+static void make_connections(size_t count)
+{
+	client.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	client.connections = calloc(count, sizeof(*client.connections));
+	if (!client.connections)
+		err(1, "calloc");
+}
+
+static void start_requests(int argc, char **argv)
+{
+	size_t count = (size_t)atol(argv[3]);
+
+	wire_find(argv[2], "", &client.target);
+	make_connections(count);
+	run_requests(count, atof(argv[4]), (size_t)atol(argv[5]),
+		     argc > 6 ? argv[6] : "/v1/chat/completions");
+}
+
+static void start_handshakes(int argc, char **argv)
+{
+	(void)argc;
+	run_handshakes(argv[2], atof(argv[3]), (size_t)atol(argv[4]),
+		       strcmp(argv[5], "resumed") == 0);
+}
+
+static void start_streams(int argc, char **argv)
+{
+	size_t count = (size_t)atol(argv[3]);
+
+	(void)argc;
+	wire_find(argv[2], "", &client.target);
+	make_connections(count);
+	run_streams(count, atof(argv[4]));
 }
 
 int main(int argc, char **argv)
 {
-	bool is_requests = argc == 6 && strcmp(argv[1], "requests") == 0;
+	static const struct {
+		const char *name;
+		int argc_min, argc_max;
+		void (*start)(int argc, char **argv);
+	} verbs[] = {
+		{ "requests", 6, 7, start_requests },
+		{ "handshakes", 6, 6, start_handshakes },
+		{ "streams", 5, 5, start_streams },
+	};
 
-	if (!is_requests && !(argc == 5 && strcmp(argv[1], "streams") == 0))
-		errx(2, "usage: client requests TARGET CONNECTIONS SECONDS BODY_BYTES\n"
-			"       client streams TARGET STREAMS SECONDS");
-	client.target = argv[2];
-	client.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	client.connections = calloc((size_t)atol(argv[3]), sizeof(*client.connections));
-	if (!client.connections)
-		err(1, "calloc");
-	if (is_requests)
-		run_requests((size_t)atol(argv[3]), atof(argv[4]), (size_t)atol(argv[5]));
-	else
-		run_streams((size_t)atol(argv[3]), atof(argv[4]));
-	return 0;
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (argc >= verbs[i].argc_min && argc <= verbs[i].argc_max &&
+		    strcmp(argv[1], verbs[i].name) == 0) {
+			verbs[i].start(argc, argv);
+			return 0;
+		}
+	errx(2, "usage: client requests TARGET CONNECTIONS SECONDS BODY_BYTES [PATH]\n"
+		"       client handshakes TARGET SECONDS NAMES full|resumed\n"
+		"       client streams TARGET STREAMS SECONDS");
 }

@@ -16,14 +16,13 @@ import resource
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-TOOLS = TOP / "build/tests/bench"
+from contest import (TOOLS, TOP, Broken, cpu_us, family, memory_kib, say_load, stop, take_turns)
+
 KEY = "sk-bench-0123456789abcdef"
 STREAMS = 10000
 REPLY_BYTES, TICK_MS = 1000, 1000
@@ -82,10 +81,6 @@ backend llm
 """
 
 
-class Broken(Exception):
-    """A contestant that does not do what is measured."""
-
-
 # ---- the contestants: a command line each, that serves place/llm.sock ----
 
 def nginx(place, upstream, streams):
@@ -110,50 +105,6 @@ def warder(place, upstream, streams):
 
 
 PROXIES = {"warder": warder, "nginx": nginx, "HAProxy": haproxy}
-
-
-# ---- processes ----
-
-def family(pid):
-    """A process and all that came of it."""
-    children = {}
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [pid]
-    for one in found:
-        found += children.get(one, [])
-    return found
-
-
-def cpu_us(pids):
-    """Processor time of all threads; finer than the clock ticks of /proc/PID/stat."""
-    files = [f for pid in pids for f in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    return sum(int(f.read_text().split()[0]) for f in files) / 1000
-
-
-def memory_kib(pids):
-    """PSS; of a process whose memory is closed to us, what is its own."""
-    total = 0
-    for pid in pids:
-        try:
-            text, key = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), "Pss:"
-        except PermissionError:
-            text, key = pathlib.Path(f"/proc/{pid}/status").read_text(), "RssAnon:"
-        total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith(key))
-    return total
-
-
-def stop(process):
-    process.terminate()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 class Running:
@@ -224,7 +175,8 @@ class Running:
 def measure_requests(running, connections, body, seconds):
     before = cpu_us(running.pids)
     line = [TOOLS / "client", "requests", running.target, str(connections), str(seconds), str(body)]
-    got = json.loads(subprocess.run(line, check=True, capture_output=True).stdout)
+    done = subprocess.run(line, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    got = json.loads(done.stdout.splitlines()[-1])
     if got["errors"] or not got["requests"]:
         raise Broken(f"{running.name}: {got['errors']} of {got['requests']} requests failed")
     return {"rate": got["requests"] / got["seconds"], "p50": got["p50_us"], "p99": got["p99_us"],
@@ -245,23 +197,6 @@ def measure_streams(running, count, seconds):
                      f"{held['errors']} were lost or torn")
     return {"rest": at_rest / 1024, "memory": (memory - at_rest) / count, "p50": held["p50_us"],
             "p99": held["p99_us"], "cpu": cpu / held["events"], "open": opened["seconds"]}
-
-
-def take_turns(names, rounds, measure):
-    """{name: {measure: median}}; who is broken is said and left out."""
-    results = {name: [] for name in names}
-    for number in range(rounds):
-        for place, name in enumerate(names):
-            if name not in results:
-                continue
-            try:
-                # Each at an address of its own: no one's closed connections are in another's way.
-                results[name].append(measure(name, f"127.0.0.{1 + place}"))
-            except Broken as error:
-                print(f"\nround {number + 1}: {error}")
-                del results[name]
-    return {name: {key: statistics.median(r[key] for r in rows) for key in rows[0]}
-            for name, rows in results.items()}
 
 
 # ---- tables and goals ----
@@ -322,8 +257,7 @@ def bench(options, port):
         with Running(name, f"{address}:{port}", count) as running:
             return measure_streams(running, count, 2 * options.seconds)
 
-    if os.getloadavg()[0] > 1:
-        print(f"\nother work is under way (load {os.getloadavg()[0]:.1f}): what is here is worth less")
+    say_load()
     flat = take_turns(names, options.rounds, requests)
     by_title = {title: added({name: {key.partition("/")[2]: value for key, value in row.items()
                                      if key.startswith(f"{title}/")} for name, row in flat.items()})

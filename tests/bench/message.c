@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a message ends, and the sockets of both ends of a benchmark. */
+/* Where a message ends. */
 #include "message.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 void message_begin(struct message *message)
 {
@@ -76,69 +67,4 @@ enum message_state message_push(struct message *message, const char *data, size_
 	message->head_len = head_len - 2;
 	parse_head(message);
 	return push_body(message, data + (head_len - before), len - (head_len - before));
-}
-
-int write_whole(int fd, const char *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
-		struct pollfd room = { .fd = fd, .events = POLLOUT };
-
-		if (n < 0 && errno == EAGAIN)
-			poll(&room, 1, -1);
-		else if (n < 0)
-			return -errno;
-		if (n > 0) {
-			data += n;
-			len -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
-static int connect_unix(const char *path)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-static int connect_tcp(const char *text)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	const char *colon = strchr(text, ':');
-	char host[INET_ADDRSTRLEN];
-	int fd, one = 1;
-
-	snprintf(host, sizeof(host), "%.*s", colon ? (int)(colon - text) : 0, text);
-	if (!colon || inet_pton(AF_INET, host, &address.sin_addr) != 1) {
-		errno = EINVAL;
-		return -1;
-	}
-	address.sin_port = htons((uint16_t)atoi(colon + 1));
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-int connect_to(const char *target)
-{
-	if (strncmp(target, "unix:", 5) == 0)
-		return connect_unix(target + 5);
-	if (strncmp(target, "tcp:", 4) == 0)
-		return connect_tcp(target + 4);
-	errno = EINVAL;
-	return -1;
 }

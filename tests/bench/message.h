@@ -42,10 +42,4 @@ static inline uint64_t clock_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* Writes everything, and waits for room where it must: only for what is small. */
-int write_whole(int fd, const char *data, size_t len);
-
-/* The address of a "tcp:ADDRESS:PORT" or "unix:PATH"; a connected socket, or -1 with errno. */
-int connect_to(const char *target);
-
 #endif

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The LLM of a benchmark: `origin BODY_BYTES TICK_MS`, on one port of 127.0.0.1 to .8, which
- * it prints once it listens. It does as little as it can, so that what is measured is the
- * proxy in front of it.
+ * The LLM, or any other host, of a benchmark: `origin BODY_BYTES TICK_MS [CERTIFICATE KEY]`, on
+ * one port of 127.0.0.1 to .8, which it prints once it listens; with a certificate it speaks TLS.
+ * It does as little as it can, so that what is measured is the proxy in front of it.
  *
  * POST /v1/stream is answered by server-sent events without end: one at once, then one per
  * tick. The streams take turns within a tick, as tokens of many models do; all at the same
  * moment would measure a queue. Each event carries the time it was sent. GET /v1/head gives
  * back the head that came in, backwards, as a good proxy does not let its key through, so that
- * one can see what a proxy made of it. Every other request gets the same JSON.
+ * one can see what a proxy made of it; GET /v1/echo gives it back as it is. /bytes/N gets a body
+ * of so many bytes, and every other request the same JSON of BODY_BYTES.
  */
 #include "message.h"
+#include "wire.h"
 
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,19 +29,26 @@
 
 #define ADDRESSES   8
 #define STREAMS_MAX 65536
+#define REPLIES_MAX 8 /* of different lengths */
 #define READ_SIZE   65536
 
 struct connection {
-	int fd;
+	struct wire wire;
 	bool is_listener, is_stream;
 	size_t place; /* among the streams */
 	struct message request;
 };
 
+struct reply {
+	size_t body_len;
+	char *data;
+	size_t len;
+};
+
 static struct {
 	int epoll_fd;
-	char *reply;
-	size_t reply_len;
+	struct reply replies[REPLIES_MAX]; /* the first one is for whoever asks for no other */
+	size_t reply_count;
 	uint64_t tick_ns, last_ns; /* when the streams last had their turns */
 	struct connection *streams[STREAMS_MAX];
 	size_t stream_count, next;
@@ -47,7 +56,15 @@ static struct {
 
 /* ---- replies ---- */
 
-static void make_reply(size_t body_len)
+static void fill_words(char *at, size_t len)
+{
+	static const char word[] = " token";
+
+	for (size_t i = 0; i < len; i++)
+		at[i] = word[i % (sizeof(word) - 1)];
+}
+
+static void make_reply(struct reply *reply, size_t body_len)
 {
 	static const char before[] = "{\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion\","
 				     "\"model\":\"bench\",\"choices\":[{\"index\":0,\"message\":"
@@ -56,21 +73,33 @@ static void make_reply(size_t body_len)
 	size_t least = sizeof(before) + sizeof(after) - 2, fill, head_len;
 
 	fill = body_len > least ? body_len - least : 0;
-	origin.reply = malloc(1024 + least + fill);
-	if (!origin.reply)
+	reply->data = malloc(1024 + least + fill);
+	if (!reply->data)
 		err(1, "malloc");
 	head_len = (size_t)sprintf(
-		origin.reply,
+		reply->data,
 		"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 		"x-litellm-call-id: 8a1b6a2e-5b43-4c0e-9d5f-6f2f3b0c7c11\r\n"
 		"x-litellm-response-cost: 0.00012\r\nContent-Length: %zu\r\n\r\n%s",
 		least + fill, before);
-	memset(origin.reply + head_len, 'a', fill);
-	memcpy(origin.reply + head_len + fill, after, sizeof(after) - 1);
-	origin.reply_len = head_len + fill + sizeof(after) - 1;
+	fill_words(reply->data + head_len, fill);
+	memcpy(reply->data + head_len + fill, after, sizeof(after) - 1);
+	reply->len = head_len + fill + sizeof(after) - 1;
+	reply->body_len = body_len;
 }
 
-static int send_head_back(struct connection *connection)
+static const struct reply *get_reply(size_t body_len)
+{
+	for (size_t i = 0; i < origin.reply_count; i++)
+		if (origin.replies[i].body_len == body_len)
+			return &origin.replies[i];
+	if (origin.reply_count == REPLIES_MAX)
+		errx(1, "too many lengths of replies");
+	make_reply(&origin.replies[origin.reply_count], body_len);
+	return &origin.replies[origin.reply_count++];
+}
+
+static int send_head_back(struct connection *connection, bool is_backwards)
 {
 	size_t len = connection->request.head_len;
 	char reply[MESSAGE_HEAD_MAX + 256];
@@ -80,8 +109,8 @@ static int send_head_back(struct connection *connection)
 			 len);
 
 	for (size_t i = 0; i < len; i++)
-		reply[(size_t)n + i] = connection->request.head[len - 1 - i];
-	return write_whole(connection->fd, reply, (size_t)n + len);
+		reply[(size_t)n + i] = connection->request.head[is_backwards ? len - 1 - i : i];
+	return wire_send_whole(&connection->wire, reply, (size_t)n + len);
 }
 
 /* 0, or -errno when the stream is of no use any more: a piece of an event is one too. */
@@ -96,7 +125,7 @@ static int send_event(struct connection *connection)
 		       "{\"content\":\" token\"}}],\"sent_ns\":%" PRIu64 "}\n\n",
 		       clock_now_ns());
 	n = snprintf(chunk, sizeof(chunk), "%x\r\n%s\r\n", (unsigned int)len, event);
-	if (send(connection->fd, chunk, (size_t)n, MSG_NOSIGNAL) == n)
+	if (wire_send(&connection->wire, chunk, (size_t)n) == n)
 		return 0;
 	return errno == EAGAIN ? 0 : -EPIPE; /* nobody reads: this one is left out */
 }
@@ -108,7 +137,7 @@ static int begin_stream(struct connection *connection)
 
 	if (origin.stream_count == STREAMS_MAX)
 		return -ENOBUFS;
-	if (write_whole(connection->fd, head, sizeof(head) - 1) < 0)
+	if (wire_send_whole(&connection->wire, head, sizeof(head) - 1) < 0)
 		return -EPIPE;
 	if (origin.stream_count == 0)
 		origin.last_ns = clock_now_ns();
@@ -120,13 +149,18 @@ static int begin_stream(struct connection *connection)
 
 static int answer(struct connection *connection)
 {
-	const char *head = connection->request.head;
+	const char *head = connection->request.head, *path = strchr(head, ' ');
+	const struct reply *reply = &origin.replies[0];
 
 	if (strncmp(head, "POST /v1/stream ", 16) == 0)
 		return begin_stream(connection);
 	if (strncmp(head, "GET /v1/head ", 13) == 0)
-		return send_head_back(connection);
-	return write_whole(connection->fd, origin.reply, origin.reply_len);
+		return send_head_back(connection, true);
+	if (strncmp(head, "GET /v1/echo ", 13) == 0)
+		return send_head_back(connection, false);
+	if (path && strncmp(path, " /bytes/", 8) == 0)
+		reply = get_reply(strtoull(path + 8, NULL, 10));
+	return wire_send_whole(&connection->wire, reply->data, reply->len);
 }
 
 /* ---- connections ---- */
@@ -139,7 +173,7 @@ static void close_connection(struct connection *connection)
 		last->place = connection->place;
 		origin.streams[last->place] = last;
 	}
-	close(connection->fd);
+	wire_close(&connection->wire);
 	free(connection);
 }
 
@@ -150,7 +184,10 @@ static void add(int fd, bool is_listener)
 
 	if (!connection)
 		err(1, "calloc");
-	connection->fd = fd;
+	if (is_listener)
+		connection->wire.fd = fd;
+	else
+		wire_accept(&connection->wire, fd);
 	connection->is_listener = is_listener;
 	message_begin(&connection->request);
 	if (epoll_ctl(origin.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
@@ -159,35 +196,43 @@ static void add(int fd, bool is_listener)
 
 static void on_listener(struct connection *listener)
 {
-	int fd, one = 1;
+	int fd;
 
-	while ((fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	while ((fd = accept4(listener->wire.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
 		add(fd, false);
-	}
 	if (errno == EMFILE)
 		errx(1, "no more descriptors");
 }
 
-static void on_connection(struct connection *connection)
+/* False when there is no more to read now, or nothing to read from. */
+static bool read_some(struct connection *connection)
 {
 	static char data[READ_SIZE];
-	ssize_t n = recv(connection->fd, data, sizeof(data), 0);
+	ssize_t n = wire_recv(&connection->wire, data, sizeof(data));
 	enum message_state state;
 
 	if (n < 0 && errno == EAGAIN)
-		return;
+		return false;
 	if (n <= 0) {
 		close_connection(connection);
-		return;
+		return false;
 	}
 	if (connection->is_stream)
-		return; /* the end of a chunked request may come late */
+		return true; /* the end of a chunked request may come late */
 	state = message_push(&connection->request, data, (size_t)n);
-	if (state == MESSAGE_BROKEN || (state == MESSAGE_DONE && answer(connection) < 0))
+	if (state == MESSAGE_BROKEN || (state == MESSAGE_DONE && answer(connection) < 0)) {
 		close_connection(connection);
-	else if (state == MESSAGE_DONE && !connection->is_stream)
+		return false;
+	}
+	if (state == MESSAGE_DONE && !connection->is_stream)
 		message_begin(&connection->request);
+	return true;
+}
+
+static void on_connection(struct connection *connection)
+{
+	while (read_some(connection) && wire_has_more(&connection->wire))
+		;
 }
 
 /* As many of the streams as the time since the last turns is a part of a tick. */
@@ -231,9 +276,12 @@ int main(int argc, char **argv)
 	struct epoll_event events[256];
 	uint16_t port = 0;
 
-	if (argc != 3 || atoi(argv[2]) <= 0)
-		errx(2, "usage: origin BODY_BYTES TICK_MS");
-	make_reply((size_t)atol(argv[1]));
+	if ((argc != 3 && argc != 5) || atoi(argv[2]) <= 0)
+		errx(2, "usage: origin BODY_BYTES TICK_MS [CERTIFICATE KEY]");
+	signal(SIGPIPE, SIG_IGN);
+	if (argc == 5)
+		wire_serve_tls(argv[3], argv[4]);
+	get_reply((size_t)atol(argv[1]));
 	origin.tick_ns = (uint64_t)atol(argv[2]) * 1000000;
 	origin.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	for (uint32_t i = 0; i < ADDRESSES; i++)
