@@ -21,12 +21,15 @@ struct below {
 	int fd;            /* the stream's */
 	char *first;       /* bytes that were read before TLS began; NULL when they are used up */
 	struct bytes rest; /* of them */
+	bool has_more;     /* another record follows at once */
 };
 
 static int on_bio_write(BIO *bio, const char *data, int len)
 {
 	struct below *below = BIO_get_data(bio);
-	ssize_t n = send(below->fd, data, (size_t)len, MSG_NOSIGNAL);
+	/* Not a segment of its own then: each would be processed, and wake the peer, by itself. */
+	int more = below->has_more ? MSG_MORE : 0;
+	ssize_t n = send(below->fd, data, (size_t)len, MSG_NOSIGNAL | more);
 
 	BIO_clear_retry_flags(bio);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -179,13 +182,17 @@ static ssize_t tls_read(struct stream *stream, char *data, size_t len)
 
 static ssize_t tls_write(struct stream *stream, const char *data, size_t len)
 {
+	struct below *below = BIO_get_data(SSL_get_wbio(stream->state));
 	bool has_pending = stream->has_pending;
 	size_t done = 0;
 	int result;
 	ssize_t r;
 
 	tls_stream_forget_errors();
+	/* A call writes one record; what is left, the caller writes right after it. */
+	below->has_more = len > SSL3_RT_MAX_PLAIN_LENGTH;
 	result = SSL_write_ex(stream->state, data, len, &done);
+	below->has_more = false;
 	if (result > 0)
 		return (ssize_t)done;
 	r = tls_stream_failed(stream, result);
