@@ -70,7 +70,7 @@ def test_an_address_can_be_allowed(user_place, origin, capture, address):
 def test_a_tunnel(user_place, origin, capture):
     def script(connection):
         connection.send(b"welcome\n")
-        connection.send(connection._take(4))
+        connection.send(connection.take(4))
 
     origin.script = script
     with agent.run(user_place, *test_egress.tunnel(origin), *capture) as run:
