@@ -17,6 +17,7 @@ int egress_open(struct keeper *keeper, struct err *err)
 	struct vault_keys keys = { .count = 0 };
 	int r = 0;
 
+	budget_init(&keeper->budget, config->egress_bytes, config->egress_host_bytes);
 	for (size_t i = 0; r == 0 && i < config->rule_count; i++)
 		r = policy_add(&keeper->policy, config->rules[i].text, config->rules[i].is_allow,
 			       err);
@@ -31,6 +32,7 @@ void egress_close(struct keeper *keeper)
 	upstream_close_hosts(&keeper->hosts);
 	policy_fini(&keeper->policy);
 	vault_close(&keeper->vault);
+	budget_fini(&keeper->budget);
 }
 
 /* ---- refusals ---- */
@@ -394,6 +396,18 @@ static enum refusal judge(struct exchange *exchange, const struct link_open *ope
 	return info.verdict == VERDICT_ALLOW ? REFUSAL_NONE : refusal_of(info.refusal_code);
 }
 
+/* What is known to go out; of a body without a length, each piece is taken as it comes. */
+static enum refusal take_bytes(struct exchange *exchange, const struct authority *authority)
+{
+	struct budget *budget = &exchange->run->keeper->budget;
+	struct budget_host *account = budget_find(budget, authority->host);
+
+	if (!budget_take(budget, account, exchange->head_len + exchange->body_left))
+		return REFUSAL_EGRESS_BUDGET;
+	exchange->account = account;
+	return REFUSAL_NONE;
+}
+
 void egress_judge(struct exchange *exchange, const struct link_open *open, uint64_t now_ms)
 {
 	struct keeper *keeper = exchange->run->keeper;
@@ -422,6 +436,8 @@ void egress_judge(struct exchange *exchange, const struct link_open *open, uint6
 	}
 	if (refusal == REFUSAL_NONE && !exchange->is_tunnel)
 		refusal = write_request(exchange, open, &authority);
+	if (refusal == REFUSAL_NONE)
+		refusal = take_bytes(exchange, &authority);
 	if (refusal != REFUSAL_NONE) {
 		exchange_refuse(exchange, refusal, open->method, path, now_ms);
 		return;

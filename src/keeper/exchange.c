@@ -71,6 +71,9 @@ static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 	struct loop *loop = &keeper_of(exchange)->loop;
 
 	set_state(exchange, EXCHANGE_OVER);
+	if (exchange->account && exchange->has_length) /* what was announced and did not come */
+		budget_give_back(&keeper_of(exchange)->budget, exchange->account,
+				 exchange->body_left);
 	if (exchange->connect)
 		connect_cancel(exchange->connect);
 	if (exchange->handshake)

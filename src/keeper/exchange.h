@@ -80,6 +80,7 @@ struct exchange {
 	uint32_t owed;      /* ... that it has sent, and that are to be granted again */
 	uint64_t body_left; /* of a request whose length was declared */
 	bool has_length;
+	struct budget_host *account; /* of the host that it goes to, or NULL: nothing is counted */
 	uint32_t attempt;
 	int status; /* of the reply; 0: none yet */
 	unsigned int interim_count, restart_count;

@@ -20,6 +20,7 @@
 #include "config/keeper_config.h"
 #include "event/loop.h"
 #include "http/h1_read.h"
+#include "keeper/budget.h"
 #include "keeper/learn.h"
 #include "keeper/upstream.h"
 #include "keeper/vault.h"
@@ -46,6 +47,7 @@ struct keeper {
 	struct upstream upstreams[KEEPER_LLMS_MAX];
 	struct policy policy; /* which hosts may be reached */
 	struct vault vault;
+	struct budget budget;        /* of bytes for hosts */
 	struct upstream *hosts;      /* ... and have been */
 	struct secret *token_secret; /* or NULL: a link is one run */
 	struct net *net;             /* for upstreams that the operator names */

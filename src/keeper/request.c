@@ -483,6 +483,8 @@ static enum refusal refusal_of_body(int error)
 		return REFUSAL_BODY_TOO_LARGE;
 	case -EPROTO:
 		return REFUSAL_NO_FRAMES;
+	case -EDQUOT:
+		return REFUSAL_EGRESS_BUDGET;
 	default:
 		return REFUSAL_NOT_JSON;
 	}
@@ -584,7 +586,11 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 		on_held_data(exchange, data, now_ms);
 		return 0;
 	}
-	r = pass_on(exchange, data);
+	if (exchange->account && !exchange->has_length &&
+	    !budget_take(&exchange->run->keeper->budget, exchange->account, data.len))
+		r = -EDQUOT;
+	else
+		r = pass_on(exchange, data);
 	if (r < 0)
 		exchange_fail(exchange, refusal_of_body(r), NULL, now_ms);
 	else
