@@ -3,6 +3,7 @@
 #include "gate/request.h"
 
 #include "base/json.h"
+#include "http/charset.h"
 
 /* What a record keeps of a request that was refused here. */
 #define REFUSED_METHOD_MAX 32
@@ -224,10 +225,11 @@ void request_answer(struct gate *gate, const struct course *course, const struct
 	if (course->code) {
 		struct link_refused refused = { .code = bytes_of(course->code) };
 
-		if (head) {
+		/* They may be what was wrong with it: what is neither is not for the link. */
+		if (head && charset_is_token(head->method))
 			refused.method = bytes_cut(head->method, REFUSED_METHOD_MAX);
+		if (head && charset_is_target(head->path))
 			refused.path = bytes_cut(head->path, REFUSED_PATH_MAX);
-		}
 		call_refuse(gate, &refused);
 		write_refusal(&json, course, gate->run_id);
 	} else {

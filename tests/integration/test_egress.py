@@ -250,6 +250,14 @@ def test_an_unmodified_client(place, https, client):
     assert https.requests[-1].values("host") == ["api.test"]
 
 
+def test_a_target_that_cannot_be_written_down_is_refused_and_no_more(place, https):
+    """Over HTTP/2 it comes in whole, and its refusal is recorded without it."""
+    ask = "curl -sS --http2 -o /dev/null -w '%{http_version} %{http_code} ' --request-target "
+    targets = ["/x", "$'/\\xc3\\xa4'", "/x"]  # the controls are what comes before and after it
+    done = egress.bash(place, "; ".join(f"{ask}{target} https://api.test" for target in targets), egress.allowed(https))
+    assert done.stdout == "2 200 2 400 2 200 ", done
+
+
 @pytest.mark.parametrize("client", [
     "curl -sS http://plain.test/x", "curl -sS -x http://127.0.0.1:3128 http://plain.test/x",
     "http_proxy=http://127.0.0.1:3128 curl -sS http://plain.test/x",
