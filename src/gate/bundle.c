@@ -141,7 +141,8 @@ static void answer(struct strand *strand, const struct course *course, const str
 	static const struct http_field type = { BYTES("content-type"), BYTES("application/json") };
 	struct h2_message message = { .status = course->status, .fields = &type, .field_count = 1 };
 
-	request_answer(strand->bundle->connection.gate, course, head, &strand->out);
+	request_answer(strand->bundle->connection.gate, &strand->bundle->endpoint, course, head,
+		       &strand->out);
 	message.has_length = true;
 	message.length = strand->out.len;
 	if (strand->is_head)

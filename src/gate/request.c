@@ -216,21 +216,32 @@ static void write_refusal(struct json *json, const struct course *course, const 
 	json_close(json, '}');
 }
 
-void request_answer(struct gate *gate, const struct course *course, const struct http_head *head,
-		    struct buf *body)
+static void record(struct gate *gate, const struct endpoint *endpoint, const struct course *course,
+		   const struct http_head *head)
+{
+	struct link_refused refused = { .code = bytes_of(course->code) };
+	char host[AUTHORITY_TEXT_MAX];
+
+	if (endpoint->kind == ENDPOINT_EGRESS) {
+		authority_format(endpoint->authority.host, endpoint->authority.port, host);
+		refused.host = bytes_of(host);
+	}
+	/* They may be what was wrong with it: what is neither is not for the link. */
+	if (head && charset_is_token(head->method))
+		refused.method = bytes_cut(head->method, REFUSED_METHOD_MAX);
+	if (head && charset_is_target(head->path))
+		refused.path = bytes_cut(head->path, REFUSED_PATH_MAX);
+	call_refuse(gate, &refused);
+}
+
+void request_answer(struct gate *gate, const struct endpoint *endpoint, const struct course *course,
+		    const struct http_head *head, struct buf *body)
 {
 	struct json json = { .out = body };
 
 	json_open(&json, NULL, '{');
 	if (course->code) {
-		struct link_refused refused = { .code = bytes_of(course->code) };
-
-		/* They may be what was wrong with it: what is neither is not for the link. */
-		if (head && charset_is_token(head->method))
-			refused.method = bytes_cut(head->method, REFUSED_METHOD_MAX);
-		if (head && charset_is_target(head->path))
-			refused.path = bytes_cut(head->path, REFUSED_PATH_MAX);
-		call_refuse(gate, &refused);
+		record(gate, endpoint, course, head);
 		write_refusal(&json, course, gate->run_id);
 	} else {
 		json_text(&json, "status", "ok");

@@ -43,7 +43,7 @@ void request_open(struct call *call, const struct http_head *head, const struct 
 
 /* The body of a COURSE_ANSWER; a refusal is told to the keeper, for the record. `head` may be
  * NULL. */
-void request_answer(struct gate *gate, const struct course *course, const struct http_head *head,
-		    struct buf *body);
+void request_answer(struct gate *gate, const struct endpoint *endpoint, const struct course *course,
+		    const struct http_head *head, struct buf *body);
 
 #endif

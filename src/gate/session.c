@@ -185,7 +185,7 @@ static void answer(struct session *session, const struct course *course,
 
 	session->keeps_alive = session->keeps_alive && !course->code;
 	buf_init(&body, LINK_DATA_MAX);
-	request_answer(session->connection.gate, course, head, &body);
+	request_answer(session->connection.gate, &session->endpoint, course, head, &body);
 	h1_write_status_line(&session->out, course->status, h1_reason(course->status));
 	h1_write_field(&session->out, BYTES("content-type"), BYTES("application/json"));
 	if (!session->keeps_alive)

@@ -10,7 +10,9 @@ static struct gate gate;
 static struct link_refused refuse(struct bytes method, struct bytes path, enum http_fault fault)
 {
 	struct http_head head = { .method = method, .path = path };
-	struct link_refused refused = { { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
+	struct endpoint endpoint = { .kind = ENDPOINT_EGRESS,
+				     .authority = { .host = "a.test", .port = 443 } };
+	struct link_refused refused;
 	struct bytes input, payload;
 	struct link_reader reader;
 	struct course course;
@@ -21,7 +23,7 @@ static struct link_refused refuse(struct bytes method, struct bytes path, enum h
 	buf_init(&body, 1 << 16);
 	link_reader_init(&reader, LINK_SIDE_GATE);
 	request_judge_fault(fault, &course);
-	request_answer(&gate, &course, &head, &body);
+	request_answer(&gate, &endpoint, &course, &head, &body);
 	input = (struct bytes){ gate.link.out.data, gate.link.out.len };
 	assert_int_equal(link_read(&reader, &input, &payload), LINK_MESSAGE);
 	assert_int_equal(reader.type, LINK_REFUSED);
@@ -29,6 +31,7 @@ static struct link_refused refuse(struct bytes method, struct bytes path, enum h
 	/* The keeper ends the link for what it cannot read, and with it the run's network. */
 	assert_int_equal(link_parse_refused(payload, &refused), 0);
 	assert_true(bytes_equal(refused.code, bytes_of(http_fault_info(fault)->code)));
+	assert_true(bytes_equal(refused.host, BYTES("a.test:443")));
 	/* The payload is the reader's, and its texts are literals here. */
 	refused.method = bytes_equal(refused.method, method) ? method : BYTES("");
 	refused.path = bytes_equal(refused.path, path) ? path : BYTES("");
