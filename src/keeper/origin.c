@@ -87,7 +87,7 @@ struct origin *origin_new(struct keeper *keeper, struct upstream *upstream,
 struct origin *origin_find(struct upstream *upstream)
 {
 	for (struct origin *origin = upstream->shared; origin; origin = origin->next)
-		if (!origin->is_over && h2_may_request(origin->h2))
+		if (!upstream->is_http1_only && !origin->is_over && h2_may_request(origin->h2))
 			return origin;
 	return upstream->idle;
 }

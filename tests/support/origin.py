@@ -54,6 +54,13 @@ class Connection:
         self.received = b""
         self._left = b""
 
+    def more(self):
+        """Whatever is there, or comes next."""
+        if not self._left:
+            self._more()
+        taken, self._left = self._left, b""
+        return taken
+
     def _more(self):
         try:
             piece = self.socket.recv(65536)
