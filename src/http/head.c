@@ -124,19 +124,25 @@ bool http_is_upgraded(const struct http_head *reply)
 	       any_list_has(reply, BYTES("connection"), BYTES("upgrade"));
 }
 
-bool http_is_hop_by_hop(const struct http_head *head, struct bytes name)
+bool http_is_of_connection(struct bytes name)
 {
-	static const struct bytes fixed[] = {
+	static const struct bytes names[] = {
 		BYTES("connection"),       BYTES("keep-alive"),
 		BYTES("proxy-connection"), BYTES("te"),
 		BYTES("trailer"),          BYTES("transfer-encoding"),
 		BYTES("upgrade"),          BYTES("proxy-authenticate"),
+		BYTES("http2-settings"),
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-		if (bytes_equal_nocase(name, fixed[i]))
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (bytes_equal_nocase(name, names[i]))
 			return true;
-	return any_list_has(head, BYTES("connection"), name);
+	return false;
+}
+
+bool http_is_hop_by_hop(const struct http_head *head, struct bytes name)
+{
+	return http_is_of_connection(name) || any_list_has(head, BYTES("connection"), name);
 }
 
 /* ---- framing (RFC 9112 section 6) ---- */

@@ -80,6 +80,9 @@ enum http_fault http_read_fields(struct bytes text, struct http_head *head) must
 /* The first field of that name, or NULL. */
 const struct http_field *http_find_field(const struct http_head *head, struct bytes name);
 
+/* Whether a field of that name concerns one connection only, whatever the others say. */
+bool http_is_of_connection(struct bytes name);
+
 /*
  * Whether a field concerns one connection only, and so is never passed on: the fixed
  * ones, and those that Connection names (RFC 9110 7.6.1).

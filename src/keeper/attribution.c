@@ -8,6 +8,9 @@
 #include "base/runid.h"
 #include "http/h1_write.h"
 #include "http/path.h"
+#include "keeper/scrub.h"
+
+#define FOLDED_MAX 32 /* longer than any name that is compared whole */
 
 /* Names as they are compared: lower case; a last '*' stands for anything. */
 static const char *const removed[] = {
@@ -23,19 +26,10 @@ static const char *const removed[] = {
 	/* identity */
 	"x-litellm-*",
 	"x-pass-*",
-	/* what belongs to the connection; we write our own */
+	/* we write our own */
 	"host",
 	"content-length",
-	"transfer-encoding",
-	"connection",
 	"expect",
-	"te",
-	"trailer",
-	"keep-alive",
-	"proxy-connection",
-	"proxy-authenticate",
-	"upgrade",
-	"http2-settings",
 };
 
 /* Some servers take an underscore for a dash. */
@@ -55,19 +49,32 @@ static bool is_named(struct bytes name, const char *pattern)
 	return *pattern == '\0' || *pattern == '*';
 }
 
+/* A name as it is compared, in `text`; a long one is none that matters. */
+static struct bytes folded(struct bytes name, char text[FOLDED_MAX])
+{
+	if (name.len > FOLDED_MAX)
+		return name;
+	for (size_t i = 0; i < name.len; i++)
+		text[i] = fold(name.data[i]);
+	return (struct bytes){ text, name.len };
+}
+
 bool attribution_is_removed(struct bytes name)
 {
+	char text[FOLDED_MAX];
+
 	for (size_t i = 0; i < ARRAY_LEN(removed); i++)
 		if (fold(name.data[0]) == removed[i][0] && is_named(name, removed[i]))
 			return true;
-	return false;
+	return http_is_of_connection(folded(name, text));
 }
 
-/* INV-NO-REFLECTION: a reply in parts, or encoded, could not be searched for the key. */
+/* INV-NO-REFLECTION: what comes back is searched for the key. */
 static bool would_hide(struct bytes name)
 {
-	return is_named(name, "accept-encoding") || is_named(name, "range") ||
-	       is_named(name, "if-range");
+	char text[FOLDED_MAX];
+
+	return scrub_is_hindered_by(folded(name, text));
 }
 
 /* One character of a query, decoded and in lower case. */

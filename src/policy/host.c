@@ -238,3 +238,12 @@ void authority_format(const char *host, uint16_t port, char ret_text[AUTHORITY_T
 {
 	snprintf(ret_text, AUTHORITY_TEXT_MAX, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }
+
+void authority_format_short(const char *host, uint16_t port, bool is_tls,
+			    char ret_text[AUTHORITY_TEXT_MAX])
+{
+	if (port != (is_tls ? 443 : 80))
+		authority_format(host, port, ret_text);
+	else
+		snprintf(ret_text, AUTHORITY_TEXT_MAX, strchr(host, ':') ? "[%s]" : "%s", host);
+}

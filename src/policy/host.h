@@ -39,6 +39,10 @@ int authority_parse(struct bytes text, uint16_t default_port, struct authority *
 /* "host:port", or "[v6]:port", and a NUL. */
 void authority_format(const char *host, uint16_t port, char ret_text[AUTHORITY_TEXT_MAX]);
 
+/* The same as a browser would write it: without the scheme's own port. */
+void authority_format_short(const char *host, uint16_t port, bool is_tls,
+			    char ret_text[AUTHORITY_TEXT_MAX]);
+
 /*
  * The same for what an operator writes: a name may have "*." in front of it, which stays in
  * ret->host. After a failure *ret_why says what is wrong, in words that follow "host ".
