@@ -59,7 +59,7 @@ static void add_text(struct buf *out, struct bytes text)
 /* "name=value\n..." as literals without indexing. */
 static void add_block(struct buf *out, const char *text)
 {
-	struct bytes rest = bytes_of(text), line, name;
+	struct bytes rest = bytes_of(text), line, name = { "", 0 };
 
 	while (bytes_split(&rest, '\n', &line)) {
 		bool has_name = bytes_split(&line, '=', &name);
