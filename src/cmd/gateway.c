@@ -21,12 +21,12 @@
 #include "cmd/cmd.h"
 #include "cmd/status.h"
 #include "config/settings.h"
+#include "sys/pidfd.h"
 #include "warder.h"
 
 #define PROGRAM   "warder-gateway"
 #define WORDS_MAX 1100
 #define STOP_MS   5000 /* for the last records to be written */
-#define REAP_MS   1    /* between two looks at whether a process has ended */
 
 /* Where the program is; the installed place when it is nowhere. */
 static const char *find_program(char *ret_path, size_t size)
@@ -253,16 +253,28 @@ int gateway_start(struct gateway *gateway, const struct gateway_run *run,
 
 /* ---- stopping ---- */
 
-/* Waits until the deadline, and no longer: one that does not end by itself is ended. */
+/* Until it has ended, or the deadline has come. */
+static void wait_for_end(pid_t pid, uint64_t deadline_ms)
+{
+	_cleanup_close_ int fd = pidfd_of(pid);
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	uint64_t now_ms;
+
+	while (fd >= 0 && (now_ms = clock_now_ms()) < deadline_ms &&
+	       poll(&poll_fd, 1, (int)(deadline_ms - now_ms)) < 0 && errno == EINTR)
+		;
+}
+
+/* One that does not end by itself is ended. */
 static bool reap(pid_t *pid, uint64_t deadline_ms)
 {
 	int status = 0;
-	pid_t r = 0;
+	pid_t r;
 
 	if (*pid == 0)
 		return false;
-	while ((r = waitpid(*pid, &status, WNOHANG)) == 0 && clock_now_ms() < deadline_ms)
-		poll(NULL, 0, REAP_MS);
+	wait_for_end(*pid, deadline_ms);
+	r = waitpid(*pid, &status, WNOHANG);
 	if (r == 0) {
 		kill(*pid, SIGKILL);
 		while (waitpid(*pid, &status, 0) < 0 && errno == EINTR)

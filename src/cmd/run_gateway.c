@@ -63,8 +63,8 @@ static bool has_only_secrets(struct bytes words)
 static int cover_file(struct run_config *config, struct bytes words, struct err *err)
 {
 	const char *name = config->covers_config ? exposure_find_name(config) : NULL;
-	struct warder_mount empty = { WARDER_MOUNT_FILE, "", COVER, 0 };
-	struct warder_mount cover = { WARDER_MOUNT_COVER, COVER, NULL, 0 };
+	struct warder_mount empty = { .mode = WARDER_MOUNT_FILE, .source = "", .dest = COVER };
+	struct warder_mount cover = { .mode = WARDER_MOUNT_COVER, .source = COVER };
 	int r;
 
 	if (!name)
@@ -191,20 +191,6 @@ static int read_placeholders(struct run_gateway *gateway, struct run_config *con
 	return run_config_add_words(config, (struct bytes){ words, len }, err);
 }
 
-/* The gate tells its certificate as soon as it has made it. */
-static int trust_gate(struct run_gateway *gateway, struct run_config *config, struct err *err)
-{
-	char pem[4096];
-	ssize_t n;
-
-	do {
-		n = recv(gateway->gateway.control_fd, pem, sizeof(pem), 0);
-	} while (n < 0 && errno == EINTR);
-	if (n <= 0)
-		return err_say(err, EIO, "the gate ended before it was ready");
-	return trust_open(&gateway->trust, (struct bytes){ pem, (size_t)n }, config, err);
-}
-
 int run_gateway_start(struct run_gateway *gateway, struct run_config *config, int argc, char **argv,
 		      struct err *err)
 {
@@ -239,7 +225,7 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 	if (r == 0 && config->keeper.secret_count > 0)
 		r = read_placeholders(gateway, config, err);
 	if (r == 0 && run_config_has_egress(config))
-		r = trust_gate(gateway, config, err);
+		r = trust_open(&gateway->trust, gateway->gateway.control_fd, config, err);
 	return r < 0 ? r : hand_over_socket(gateway, err);
 }
 

@@ -5,13 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "cmd/keystore.h"
 #include "cmd/trust_places.h"
 
-#define BUNDLE     "/etc/warder/ca.pem" /* in the sandbox, as the next */
-#define KEYSTORE   "/etc/warder/cacerts.p12"
-#define BUNDLE_MAX (16 << 20)
+#define BUNDLE          "/etc/warder/ca.pem" /* in the sandbox, as the next */
+#define KEYSTORE        "/etc/warder/cacerts.p12"
+#define BUNDLE_MAX      (16 << 20)
+#define CERTIFICATE_MAX 4096 /* of the run's own */
 
 /* Where systems keep theirs; the first that exists is the host's. */
 static const char *const places[] = {
@@ -37,7 +39,7 @@ static int add_file(struct buf *bundle, const char *path)
 	return n < 0 ? -errno : 1;
 }
 
-static int make_bundle(struct buf *bundle, struct bytes pem)
+static int read_host_bundle(struct buf *bundle)
 {
 	int r = 0;
 
@@ -48,13 +50,61 @@ static int make_bundle(struct buf *bundle, struct bytes pem)
 		return r;
 	if (bundle->len > 0 && bundle->data[bundle->len - 1] != '\n')
 		buf_add_text(bundle, "\n");
-	return buf_add(bundle, pem.data, pem.len) < pem.len ? -EFBIG : 0;
+	return 0;
 }
 
-static int add_content(struct run_config *config, const char *dest, const struct buf *content,
-		       struct err *err)
+/* The gate tells its certificate as soon as it has made it. */
+static int complete(struct trust *trust)
 {
-	const struct warder_mount mount = { WARDER_MOUNT_FILE, content->data, dest, content->len };
+	char pem[CERTIFICATE_MAX];
+	ssize_t n;
+
+	if (trust->is_complete)
+		return 0;
+	do {
+		n = recv(trust->gate_fd, pem, sizeof(pem), 0);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n < 0 ? -errno : -EPIPE; /* it has ended */
+	trust->is_complete = true;
+	return buf_add(&trust->bundle, pem, (size_t)n) < (size_t)n ? -EFBIG : 0;
+}
+
+static int make_bundle(void *owner, const char **ret_content, uint64_t *ret_size)
+{
+	struct trust *trust = owner;
+	int r = complete(trust);
+
+	*ret_content = trust->bundle.data;
+	*ret_size = trust->bundle.len;
+	return r;
+}
+
+/* Java knows neither the bundle nor the variables. */
+static int make_keystore(void *owner, const char **ret_content, uint64_t *ret_size)
+{
+	struct trust *trust = owner;
+	int r = complete(trust);
+
+	if (r < 0)
+		return r;
+	keystore_format((struct bytes){ trust->bundle.data, trust->bundle.len }, &trust->keystore);
+	*ret_content = trust->keystore.data;
+	*ret_size = trust->keystore.len;
+	return 0;
+}
+
+static int add_content(struct trust *trust, struct run_config *config, const char *dest,
+		       int (*make)(void *, const char **, uint64_t *), struct err *err)
+{
+	/* A certificate is no larger for Java than in base64. */
+	const struct warder_mount mount = {
+		.mode = WARDER_MOUNT_FILE,
+		.dest = dest,
+		.size_bytes = trust->bundle.len + CERTIFICATE_MAX,
+		.make = make,
+		.owner = trust,
+	};
 
 	return run_config_add_mount(config, &mount, err);
 }
@@ -66,37 +116,40 @@ static int cover(struct run_config *config, const char *file, const char *const 
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		const struct warder_mount mount = { WARDER_MOUNT_COVER, file, paths[i], 0 };
+		const struct warder_mount mount = { .mode = WARDER_MOUNT_COVER,
+						    .source = file,
+						    .dest = paths[i] };
 
 		r = run_config_add_mount(config, &mount, err);
 	}
 	return r;
 }
 
-/* Java knows neither the bundle nor the variables. */
 static int trust_java(struct trust *trust, struct run_config *config, struct err *err)
 {
 	struct trust_places java;
 	int r;
 
-	if (!trust_places_java(config, &java))
+	trust->has_java = trust_places_java(config, &java);
+	if (!trust->has_java)
 		return 0;
-	keystore_format((struct bytes){ trust->bundle.data, trust->bundle.len }, &trust->keystore);
-	r = add_content(config, KEYSTORE, &trust->keystore, err);
+	r = add_content(trust, config, KEYSTORE, make_keystore, err);
 	return r < 0 ? r : cover(config, KEYSTORE, java.paths, java.count, err);
 }
 
-int trust_open(struct trust *trust, struct bytes pem, struct run_config *config, struct err *err)
+int trust_open(struct trust *trust, int gate_fd, struct run_config *config, struct err *err)
 {
 	struct trust_places python;
 	int r;
 
 	buf_init(&trust->bundle, BUNDLE_MAX);
 	buf_init(&trust->keystore, BUNDLE_MAX);
-	r = make_bundle(&trust->bundle, pem);
+	trust->gate_fd = gate_fd;
+	trust->is_open = true;
+	r = read_host_bundle(&trust->bundle);
 	if (r < 0)
 		return err_set(err, -r, "read the host's bundle of certificates");
-	r = add_content(config, BUNDLE, &trust->bundle, err);
+	r = add_content(trust, config, BUNDLE, make_bundle, err);
 	if (r == 0)
 		r = cover(config, BUNDLE, places, ARRAY_LEN(places), err);
 	trust_places_python(config, &python);
@@ -157,13 +210,13 @@ const char *const *trust_env(const struct trust *trust, struct run_config *confi
 				       (ARRAY_LEN(names) + count_of(env) + 2) * sizeof(*all));
 	size_t count = 0;
 
-	if (trust->bundle.len == 0)
+	if (!trust->is_open)
 		return env;
 	for (; count < ARRAY_LEN(names); count++)
 		all[count] = arena_printf(&config->arena, "%s=" BUNDLE, names[count]);
 	for (size_t i = 0; env && env[i]; i++)
 		all[count++] = env[i];
-	if (trust->keystore.len > 0)
+	if (trust->has_java)
 		all[count++] = java_options(config, env);
 	all[count] = NULL;
 	return all;

@@ -12,12 +12,18 @@
 #include "config/settings.h"
 
 struct trust {
-	struct buf bundle;   /* PEM */
-	struct buf keystore; /* the same for Java; empty: there is no Java */
+	struct buf bundle;   /* PEM: the host's, and in the sandbox the run's own after it */
+	struct buf keystore; /* the same for Java */
+	bool is_open, has_java;
+	bool is_complete;
+	int gate_fd;
 };
 
-/* Makes the files with this certificate, and adds their mounts to the settings. */
-int trust_open(struct trust *trust, struct bytes pem, struct run_config *config,
+/*
+ * Adds the mounts of the files to the settings. The run's certificate comes from the gate, which
+ * is still starting: it is waited for when the files are written.
+ */
+int trust_open(struct trust *trust, int gate_fd, struct run_config *config,
 	       struct err *err) must_check;
 
 /* When the run is over. */

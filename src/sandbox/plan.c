@@ -180,6 +180,7 @@ static int add_content(struct plan *plan, const struct warder_mount *mount, stru
 	step = plan_add_step(plan, STEP_FILE, arena_strdup(&plan->arena, mount->dest + 1));
 	step->source = mount->source;
 	step->size_bytes = mount->size_bytes;
+	step->file = mount->make ? mount : NULL;
 	step->mode = 0444;
 	return 0;
 }
@@ -218,7 +219,7 @@ static int add_mount(struct plan *plan, const struct warder_mount *mount, struct
 	if (r < 0)
 		return r;
 	if (mount->mode == WARDER_MOUNT_FILE || mount->mode == WARDER_MOUNT_COVER) {
-		if (!mount->source || !mount->dest)
+		if ((!mount->source && !mount->make) || !mount->dest)
 			return err_say(err, EINVAL, "the file at '%.200s' has no content", dest);
 		return mount->mode == WARDER_MOUNT_FILE ? add_content(plan, mount, err)
 							: add_cover(plan, mount, err);

@@ -35,16 +35,17 @@ enum step_kind {
 
 struct step {
 	enum step_kind kind;
-	const char *dest;    /* relative to the new root */
-	const char *source;  /* host path, link target, content, or path in the root */
-	mode_t mode;         /* of what is made */
-	uint64_t attributes; /* MOUNT_ATTR_* of a bind */
-	uint64_t size_bytes; /* of a tmpfs, or the content of a file */
-	bool is_dir;         /* what a bind shows */
-	bool may_create;     /* the mount point lies in a tree of ours */
-	bool is_users;       /* the path was the caller's choice: verify it is still the same */
-	bool keeps_ids;      /* ... and it is shown with the owners it has */
-	dev_t device;        /* ... by these */
+	const char *dest;                /* relative to the new root */
+	const char *source;              /* host path, link target, content, or path in the root */
+	mode_t mode;                     /* of what is made */
+	uint64_t attributes;             /* MOUNT_ATTR_* of a bind */
+	uint64_t size_bytes;             /* of a tmpfs, or the content of a file */
+	const struct warder_mount *file; /* the caller's, who makes the content; or NULL */
+	bool is_dir;                     /* what a bind shows */
+	bool may_create;                 /* the mount point lies in a tree of ours */
+	bool is_users;  /* the path was the caller's choice: verify it is still the same */
+	bool keeps_ids; /* ... and it is shown with the owners it has */
+	dev_t device;   /* ... by these */
 	ino_t inode;
 	int fd; /* the tree, once it is open; owned by the plan */
 };

@@ -287,8 +287,17 @@ static int make_symlink(struct site *site, const char *path, const char *target)
 static int make_content_file(struct site *site, const struct step *step)
 {
 	_cleanup_close_ int fd = make_file(site, step->dest, step->mode);
+	const char *content = step->source;
+	uint64_t size = step->size_bytes;
+	int r = 0;
 
-	return fd < 0 ? fd : fd_write_all(fd, step->source, (size_t)step->size_bytes);
+	if (fd < 0)
+		return fd;
+	if (step->file)
+		r = step->file->make(step->file->owner, &content, &size);
+	if (r == 0 && size > step->size_bytes)
+		r = -EFBIG;
+	return r < 0 ? r : fd_write_all(fd, content, (size_t)size);
 }
 
 /* Opens what is at `path`, through no link. */

@@ -42,3 +42,10 @@ int pidfd_reap(int pidfd)
 		return (info.si_status & 0xff) << 8;
 	return info.si_status & 0x7f;
 }
+
+int pidfd_of(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}

@@ -20,6 +20,9 @@ pid_t pidfd_clone(uint64_t namespaces, int cgroup_fd, int *ret_pidfd) must_check
 
 int pidfd_kill(int pidfd, int signal);
 
+/* Of a child that was started otherwise. -errno when there is none. */
+int pidfd_of(pid_t pid) must_check;
+
 /* Waits for a child; returns its wait status as waitpid has it, or -errno. */
 int pidfd_reap(int pidfd) must_check;
 

@@ -38,13 +38,13 @@ static int count_steps(const struct warder_spec *spec, enum step_kind kind, cons
 static void a_file_is_made_once_and_shown_often(void **state)
 {
 	static const struct warder_mount mounts[] = {
-		{ WARDER_MOUNT_FILE, "text", "/etc/mine/file", 4 },
-		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/usr/share/one", 0 },
-		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/workspace/two", 0 },
+		{ WARDER_MOUNT_FILE, "text", "/etc/mine/file", 4, NULL, NULL },
+		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/usr/share/one", 0, NULL, NULL },
+		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/workspace/two", 0, NULL, NULL },
 		/* Where nothing of the host can be, there is nothing to be covered. */
-		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/proc/version", 0 },
-		{ WARDER_MOUNT_COVER, "/etc/mine/file", "relative", 0 },
-		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/usr/../etc/passwd", 0 },
+		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/proc/version", 0, NULL, NULL },
+		{ WARDER_MOUNT_COVER, "/etc/mine/file", "relative", 0, NULL, NULL },
+		{ WARDER_MOUNT_COVER, "/etc/mine/file", "/usr/../etc/passwd", 0, NULL, NULL },
 	};
 	struct warder_spec none = make_spec(NULL, 0), all = make_spec(mounts, ARRAY_LEN(mounts));
 
@@ -61,12 +61,16 @@ static void a_file_lies_in_no_tree_of_the_host(void **state)
 		struct warder_mount mount;
 		const char *why;
 	} rows[] = {
-		{ { WARDER_MOUNT_FILE, "x", "/usr/share/file", 1 }, "tree of the host" },
-		{ { WARDER_MOUNT_FILE, "x", "/workspace/file", 1 }, "tree of the host" },
-		{ { WARDER_MOUNT_FILE, "x", "/proc/file", 1 }, "/proc" },
-		{ { WARDER_MOUNT_FILE, NULL, "/etc/mine", 0 }, "no content" },
-		{ { WARDER_MOUNT_COVER, "/etc/mine", "/usr/share/one", 0 }, "no file before it" },
-		{ { WARDER_MOUNT_COVER, "etc/mine", "/usr/share/one", 0 }, "no file before it" },
+		{ { WARDER_MOUNT_FILE, "x", "/usr/share/file", 1, NULL, NULL },
+		  "tree of the host" },
+		{ { WARDER_MOUNT_FILE, "x", "/workspace/file", 1, NULL, NULL },
+		  "tree of the host" },
+		{ { WARDER_MOUNT_FILE, "x", "/proc/file", 1, NULL, NULL }, "/proc" },
+		{ { WARDER_MOUNT_FILE, NULL, "/etc/mine", 0, NULL, NULL }, "no content" },
+		{ { WARDER_MOUNT_COVER, "/etc/mine", "/usr/share/one", 0, NULL, NULL },
+		  "no file before it" },
+		{ { WARDER_MOUNT_COVER, "etc/mine", "/usr/share/one", 0, NULL, NULL },
+		  "no file before it" },
 	};
 
 	(void)state;
