@@ -89,4 +89,6 @@ def certificates():
 collect_ignore = []
 if "asan" in harness.BUILD.name:
     collect_ignore = ["integration/test_faults.py", "integration/test_guest.py",
-                      "integration/test_egress_escape.py", "integration/test_egress_secrets.py"]
+                      "integration/test_egress_escape.py", "integration/test_egress_many.py",
+                      "integration/test_egress_ports.py", "integration/test_egress_rebind.py",
+                      "integration/test_egress_secrets.py"]
