@@ -81,11 +81,14 @@ static void name_place(const struct exchange *exchange, const struct authority *
 }
 
 /* What the operator would have to say. */
-static void set_hint(struct exchange *exchange, const struct authority *authority, bool is_tls)
+static void set_hint(struct exchange *exchange, const struct authority *authority, bool is_tls,
+		     enum refusal refusal)
 {
 	static char hint[HOST_MAX + 64]; /* until the refusal is written, which is next */
 	char name[AUTHORITY_TEXT_MAX];
 
+	if (refusal == REFUSAL_DENIED || refusal == REFUSAL_METHOD)
+		return; /* nothing that could be added would help */
 	name_place(exchange, authority, is_tls, name);
 	snprintf(hint, sizeof(hint), "allow it with --allow-net %s%s",
 		 exchange->is_tunnel ? "tcp://" : "", name);
@@ -156,7 +159,7 @@ void egress_judge(struct exchange *exchange, const struct link_open *open, uint6
 			die_no_memory();
 		refusal = judge(exchange, open, &authority);
 		if (refusal != REFUSAL_NONE) {
-			set_hint(exchange, &authority, open->is_tls);
+			set_hint(exchange, &authority, open->is_tls, refusal);
 			learn_refused(exchange, open, &authority, refusal);
 		}
 	}
