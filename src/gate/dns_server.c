@@ -70,6 +70,8 @@ static void turn_around(struct msghdr *message)
 
 		memcpy(&info, CMSG_DATA(header), sizeof(info));
 		info.ipi_ifindex = 0;
+		/* The kernel fills it in only if it was asked to when the query came. */
+		info.ipi_spec_dst = info.ipi_addr;
 		memcpy(CMSG_DATA(header), &info, sizeof(info));
 		message->msg_controllen = CMSG_SPACE(sizeof(info));
 	} else if (header && header->cmsg_level == IPPROTO_IPV6 &&

@@ -216,6 +216,27 @@ static void datagrams_are_answered_from_where_they_went(void **state)
 	}
 }
 
+/* An agent may ask before the gate has its sockets. */
+static void a_query_that_came_early_is_answered(void **state)
+{
+	struct sockaddr_storage address;
+	int bound = open_bound(AF_INET, SOCK_DGRAM, &address);
+	int fd = connect_to(SOCK_DGRAM, address, "127.0.0.2");
+	char reply[DNS_REPLY_MAX];
+	struct dns_query query;
+	ssize_t n;
+
+	(void)state;
+	dns_query_make(&query, 1, "a.example", ns_t_a);
+	assert_int_equal(send(fd, query.data, query.len, 0), query.len);
+	assert_int_equal(dns_server_add_udp(server, bound), 0);
+	assert_true(await(fd));
+	n = recv(fd, reply, sizeof(reply), 0);
+	assert_true(n > 0);
+	assert_string_equal(dns_reply_text(reply, (size_t)n), "NOERROR 198.18.0.2");
+	close(fd);
+}
+
 static void bad_datagrams_do_no_harm(void **state)
 {
 	char large[DNS_SERVER_QUERY_MAX + 1] = { 0 };
@@ -498,7 +519,8 @@ static void it_needs_no_more_than_the_gate_may(void **state)
 
 int main(void)
 {
-	RUN_TESTS(CASE(datagrams_are_answered_from_where_they_went), CASE(bad_datagrams_do_no_harm),
+	RUN_TESTS(CASE(datagrams_are_answered_from_where_they_went),
+		  CASE(a_query_that_came_early_is_answered), CASE(bad_datagrams_do_no_harm),
 		  CASE(many_datagrams_are_all_answered), CASE(queries_follow_one_another),
 		  CASE(queries_may_be_cut_anywhere),
 		  CASE(the_last_replies_are_sent_after_the_end_of_input),
