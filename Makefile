@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The short names; Meson does the building.
-.PHONY: all demo test lint bench fuzz install clean
+.PHONY: all demo test test-clients lint bench fuzz install clean
 all:
 	scripts/setup build
 	[ -f build/build.ninja ] || meson setup build
@@ -9,6 +9,8 @@ demo: all
 	scripts/demo
 test: all
 	scripts/test
+test-clients: all
+	scripts/test-clients
 lint:
 	scripts/lint
 bench: all
