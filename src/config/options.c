@@ -223,14 +223,13 @@ int options_apply(const struct option_table *table, void *config, const char *na
 
 bool option_is_variable(const char *text, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
-		bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+	static const char characters[] = "0123456789_"
+					 "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					 "abcdefghijklmnopqrstuvwxyz";
+	bool begins_with_digit = text[0] >= '0' && text[0] <= '9';
 
-		if (!is_letter && (i == 0 || c < '0' || c > '9'))
-			return false;
-	}
-	return len > 0 && len <= OPTION_VARIABLE_MAX;
+	return len > 0 && len <= OPTION_VARIABLE_MAX && strspn(text, characters) >= len &&
+	       !begins_with_digit;
 }
 
 void options_print_help(const struct option_table *table, FILE *out)

@@ -124,8 +124,7 @@ int placeholder_fill(const char *text, const char *mark, char *ret_text)
 	size_t before = found ? (size_t)(found - text) : strlen(text);
 	int r = 0;
 
-	memcpy(ret_text, text, before);
-	ret_text += before;
+	ret_text = mempcpy(ret_text, text, before);
 	if (found) {
 		for (size_t i = 0; r == 0 && i < PLACEHOLDER_RANDOM; i++)
 			r = random_character(ret_text++);

@@ -163,7 +163,7 @@ static void begin_websocket(struct exchange *exchange, const struct http_head *h
 	static struct link_reply reply;
 
 	reply.status = exchange->status = head->status;
-	reply.reason = head->reason;
+	reply.reason = BYTES(""); /* every 101 says the same */
 	reply.framing = FRAMING_CLOSE;
 	reply.field_count = copy_fields(exchange, head, reply.fields);
 	exchange->is_reply_begun = exchange->is_tunnel = true;
