@@ -180,7 +180,7 @@ static int write_to_agent(struct websocket *websocket, const struct ws_result *r
 static int pass_control_back(struct websocket *websocket, const struct ws_result *result,
 			     struct buf *out)
 {
-	char text[WS_CONTROL_MAX];
+	char text[WS_CONTROL_MAX] = "";
 
 	if (result->data.len > 0)
 		scrub_text(websocket->scrubs, result->data, text);

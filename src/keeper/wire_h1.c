@@ -16,7 +16,7 @@
 
 static void add_body(struct exchange *exchange, struct bytes data)
 {
-	char chunk[H1_CHUNK_HEAD_MAX];
+	char chunk[H1_CHUNK_HEAD_MAX] = "";
 
 	if (exchange->is_chunked)
 		buf_add(&exchange->request, chunk, h1_format_chunk_head(chunk, data.len));

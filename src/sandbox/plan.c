@@ -219,7 +219,9 @@ static int add_mount(struct plan *plan, const struct warder_mount *mount, struct
 	if (r < 0)
 		return r;
 	if (mount->mode == WARDER_MOUNT_FILE || mount->mode == WARDER_MOUNT_COVER) {
-		if ((!mount->source && !mount->make) || !mount->dest)
+		bool is_made = mount->mode == WARDER_MOUNT_FILE && mount->make;
+
+		if ((!mount->source && !is_made) || !mount->dest)
 			return err_say(err, EINVAL, "the file at '%.200s' has no content", dest);
 		return mount->mode == WARDER_MOUNT_FILE ? add_content(plan, mount, err)
 							: add_cover(plan, mount, err);
