@@ -132,33 +132,6 @@ static int pass_control(struct websocket *websocket, const struct ws_result *res
 	return r;
 }
 
-int websocket_read_agent(struct websocket *websocket, struct bytes data, struct buf *out)
-{
-	static struct ws_result result; /* large, and needed only in here */
-	int r = 0;
-
-	while (data.len > 0 && r == 0) {
-		switch (ws_read(&websocket->from_agent, &data, &result)) {
-		case WS_FRAME:
-			result.data.len = 0;
-			if (result.is_end)
-				r = write_to_origin(websocket, &result, out);
-			break;
-		case WS_DATA:
-			r = write_to_origin(websocket, &result, out);
-			break;
-		case WS_CONTROL:
-			r = pass_control(websocket, &result, out);
-			break;
-		case WS_BROKEN:
-			return -EPROTO;
-		case WS_NEEDS_MORE:
-			break;
-		}
-	}
-	return r;
-}
-
 /* ---- from the host ---- */
 
 static int write_to_agent(struct websocket *websocket, const struct ws_result *result,
@@ -188,23 +161,29 @@ static int pass_control_back(struct websocket *websocket, const struct ws_result
 			      (struct bytes){ text, result->data.len });
 }
 
-int websocket_read_origin(struct websocket *websocket, struct bytes data, struct buf *out)
+/* ---- reading ---- */
+
+/* What becomes of a piece of a message, and of a control frame. */
+typedef int pass(struct websocket *websocket, const struct ws_result *result, struct buf *out);
+
+static int read_frames(struct websocket *websocket, struct ws_reader *reader, struct bytes data,
+		       pass *on_piece, pass *on_control, struct buf *out)
 {
 	static struct ws_result result; /* large, and needed only in here */
 	int r = 0;
 
 	while (data.len > 0 && r == 0) {
-		switch (ws_read(&websocket->from_origin, &data, &result)) {
+		switch (ws_read(reader, &data, &result)) {
 		case WS_FRAME:
 			result.data.len = 0;
 			if (result.is_end)
-				r = write_to_agent(websocket, &result, out);
+				r = on_piece(websocket, &result, out);
 			break;
 		case WS_DATA:
-			r = write_to_agent(websocket, &result, out);
+			r = on_piece(websocket, &result, out);
 			break;
 		case WS_CONTROL:
-			r = pass_control_back(websocket, &result, out);
+			r = on_control(websocket, &result, out);
 			break;
 		case WS_BROKEN:
 			return -EPROTO;
@@ -213,6 +192,18 @@ int websocket_read_origin(struct websocket *websocket, struct bytes data, struct
 		}
 	}
 	return r;
+}
+
+int websocket_read_agent(struct websocket *websocket, struct bytes data, struct buf *out)
+{
+	return read_frames(websocket, &websocket->from_agent, data, write_to_origin, pass_control,
+			   out);
+}
+
+int websocket_read_origin(struct websocket *websocket, struct bytes data, struct buf *out)
+{
+	return read_frames(websocket, &websocket->from_origin, data, write_to_agent,
+			   pass_control_back, out);
 }
 
 void websocket_write_close(enum ws_code code, struct buf *out)
