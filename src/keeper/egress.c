@@ -2,12 +2,23 @@
 /* Hosts of the policy. */
 #include "keeper/egress.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/die.h"
 #include "http/path.h"
 
 /* ---- rules ---- */
+
+static size_t count_tunnels(const struct keeper_config *config)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < config->rule_count; i++)
+		count += config->rules[i].is_allow &&
+			 strncmp(config->rules[i].text, "tcp://", 6) == 0;
+	return count;
+}
 
 int egress_open(struct keeper *keeper, struct err *err)
 {
@@ -16,6 +27,8 @@ int egress_open(struct keeper *keeper, struct err *err)
 	int r = 0;
 
 	budget_init(&keeper->budget, config->egress_bytes, config->egress_host_bytes);
+	if (count_tunnels(config) > LINK_TUNNELS_MAX)
+		return err_say(err, E2BIG, "more than %d rules tcp://HOST:PORT", LINK_TUNNELS_MAX);
 	for (size_t i = 0; r == 0 && i < config->rule_count; i++)
 		r = policy_add(&keeper->policy, config->rules[i].text, config->rules[i].is_allow,
 			       err);

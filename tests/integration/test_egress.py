@@ -1009,3 +1009,12 @@ def test_the_log_has_each_request_and_how_it_ended(place, https):
     assert "private" not in json.dumps(records)
     verified = place.warder("audit", "verify", str(run.audit))
     assert verified.returncode == 0, verified
+
+
+def test_more_tunnels_than_the_gate_takes_are_a_run_not_started(user_place):
+    user_place.install()
+    rules = [word for number in range(129) for word in ("--allow-net", f"tcp://db{number}.test:5432")]
+    done = user_place.run("true", options=rules)
+    assert done.returncode == 125
+    checks.assert_one_line(done.stderr, "more than 128 rules")
+    assert user_place.run("true", options=rules[2:]).returncode == 0  # control
