@@ -45,7 +45,6 @@ static SSL_CTX *new_context(void)
 	SSL_CTX *context;
 	X509_VERIFY_PARAM *verify;
 
-	library_init();
 	context = SSL_CTX_new(TLS_client_method());
 	if (!context)
 		die_no_memory();
@@ -109,9 +108,12 @@ int tls_client_new(const char *ca_file, struct tls_client **ret_client, struct e
 
 	if (!client)
 		die_no_memory();
-	client->context = new_context();
-	if (ca_file)
+	library_init();
+	/* Without certificates to read, there is time for it until it is needed. */
+	if (ca_file) {
+		client->context = new_context();
 		r = trust_file(client->context, ca_file, err);
+	}
 	if (r < 0) {
 		tls_client_free(client);
 		return r;
@@ -136,6 +138,8 @@ static void trust_system(struct tls_client *client)
 	if (client->has_system_trust)
 		return;
 	client->has_system_trust = true;
+	if (!client->context)
+		client->context = new_context();
 	if (!SSL_CTX_set_default_verify_paths(client->context))
 		ERR_clear_error();
 }
