@@ -629,6 +629,9 @@ int h2_read(struct h2 *h2, struct bytes input, uint64_t now_ms)
 	if (h2->error)
 		return h2->error;
 	add_allowance(h2, now_ms);
+	/* A stream that was reset counts until that is framed; its peer may be done with it, and
+	 * have begun another. */
+	pump(h2);
 	h2->is_reading = true;
 	len = nghttp2_session_mem_recv(h2->session, (const uint8_t *)input.data, input.len);
 	h2->is_reading = false;

@@ -930,6 +930,31 @@ static void test_many_streams(void **state)
 	buf_fini(&input);
 }
 
+/* A stream that one side resets may be over for the other one, which then begins another. */
+static void test_reset_makes_room(void **state)
+{
+	struct h2_message reply = { .status = 200 };
+	struct h2_stream *last = NULL;
+	struct side client, server;
+
+	(void)state;
+	open_side(&client, false);
+	open_side(&server, true);
+	for (int i = 1; i <= H2_STREAMS_MAX; i++)
+		last = send_get(&client, i < H2_STREAMS_MAX);
+	exchange_all(&client, &server, SIZE_MAX);
+	assert_int_equal(h2_send_reply(server.last, &reply, true), 0);
+	exchange_all(&client, &server, SIZE_MAX);
+	assert_false(h2_may_request(client.h2));
+	assert_int_equal(h2_send_data(last, BYTES(""), true), 0);
+	assert_non_null(send_get(&client, true));
+	h2_reset(server.last, H2_CANCEL);
+	exchange_all(&client, &server, SIZE_MAX);
+	assert_int_equal(server.opened, H2_STREAMS_MAX + 1);
+	close_side(&client);
+	close_side(&server);
+}
+
 static void test_large_messages(void **state)
 {
 	static char text[HTTP_HEAD_MAX];
@@ -1099,7 +1124,7 @@ int main(void)
 		  TEST(test_long_heads), TEST(test_long_target), TEST(test_bomb),
 		  TEST(test_exchange), TEST(test_stalled_stream), TEST(test_slow_reader),
 		  TEST(test_early_reply), TEST(test_fault_is_answered), TEST(test_resets),
-		  TEST(test_shutdown), TEST(test_many_streams), TEST(test_large_messages),
-		  TEST(test_floods), TEST(test_rapid_resets), TEST(test_full),
-		  TEST(test_broken_connections));
+		  TEST(test_shutdown), TEST(test_many_streams), TEST(test_reset_makes_room),
+		  TEST(test_large_messages), TEST(test_floods), TEST(test_rapid_resets),
+		  TEST(test_full), TEST(test_broken_connections));
 }
