@@ -41,6 +41,7 @@ struct h2 {
 	bool is_server;
 	bool is_freed;          /* nothing is sent any more */
 	bool is_reading;        /* nghttp2 does, and must not be told to write */
+	bool is_shut_down;      /* by the owner: there are no new streams */
 	int error;              /* it is over, and why */
 	struct buf out;         /* frames to be written ... */
 	size_t out_at;          /* ... from here */
@@ -677,6 +678,7 @@ void h2_shutdown(struct h2 *h2)
 {
 	int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
 
+	h2->is_shut_down = true;
 	checked(nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL,
 				      0));
 }
@@ -691,7 +693,9 @@ bool h2_may_request(const struct h2 *h2)
 	uint32_t most = nghttp2_session_get_remote_settings(
 		h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
-	return !h2->error && h2->stream_count < most && h2->stream_count < H2_STREAMS_MAX &&
+	/* After our own goodbye nghttp2 would still begin one, and perhaps reads no more. */
+	return !h2->error && !h2->is_shut_down && h2->stream_count < most &&
+	       h2->stream_count < H2_STREAMS_MAX &&
 	       nghttp2_session_check_request_allowed(h2->session);
 }
 

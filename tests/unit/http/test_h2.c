@@ -897,6 +897,14 @@ static void test_shutdown(void **state)
 	assert_true(h2_is_over(client.h2) && h2_is_over(server.h2));
 	close_side(&client);
 	close_side(&server);
+
+	/* by the client, at once */
+	open_side(&client, false);
+	assert_true(h2_may_request(client.h2));
+	h2_shutdown(client.h2);
+	assert_false(h2_may_request(client.h2));
+	assert_null(send_get(&client, true));
+	close_side(&client);
 }
 
 static void test_many_streams(void **state)
