@@ -67,8 +67,9 @@ struct warder_mount {
 	uint64_t size_bytes; /* of a tmpfs, 0: the default; of the content of a file */
 	/*
 	 * Of a file whose content takes time to become known, or NULL: called for it when it is
-	 * written, in the process that builds the sandbox, a copy of the caller's with one thread.
-	 * `size_bytes` is then the most it may be. 0 or -errno.
+	 * written, in the process that builds the sandbox, which is a copy of the caller's. If
+	 * that has threads, nothing in here may allocate. `size_bytes` is the most it may be. 0 or
+	 * -errno.
 	 */
 	int (*make)(void *owner, const char **ret_content, uint64_t *ret_size);
 	void *owner;
