@@ -356,7 +356,7 @@ static bool wants_input(const struct bundle *bundle)
 static void read_input(struct bundle *bundle, uint64_t now_ms)
 {
 	struct gate *gate = bundle->connection.gate;
-	ssize_t n = connection_read(&bundle->connection, gate->input, GATE_INPUT_SIZE);
+	ssize_t n = stream_read(&bundle->connection.stream, gate->input, GATE_INPUT_SIZE);
 
 	if (n == -EAGAIN)
 		return;
@@ -403,7 +403,7 @@ static bool flush(struct bundle *bundle)
 	struct bytes pending;
 
 	while ((pending = h2_pending(bundle->h2)).len > 0) {
-		ssize_t n = connection_write(&bundle->connection, pending.data, pending.len);
+		ssize_t n = stream_write(&bundle->connection.stream, pending.data, pending.len);
 
 		if (n == -EAGAIN)
 			return true;

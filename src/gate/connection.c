@@ -2,8 +2,6 @@
 /* Connections of the agent. */
 #include "gate/connection.h"
 
-#include <errno.h>
-
 #include "base/list.h"
 
 static void free_connection(struct loop_deferred *deferred)
@@ -84,28 +82,8 @@ void connection_mark_dirty(struct connection *connection)
 
 void connection_watch(struct connection *connection, bool wants_read, bool wants_write)
 {
-	unsigned int interest = 0;
+	unsigned int interest = stream_interest(&connection->stream, wants_read, wants_write);
 
-	if (wants_read)
-		interest |= connection->read_waits ? connection->read_waits : LOOP_READ;
-	if (wants_write)
-		interest |= connection->write_waits ? connection->write_waits : LOOP_WRITE;
 	if (loop_change(&connection->gate->loop, &connection->source, interest) < 0)
 		connection->ops->reset(connection);
-}
-
-ssize_t connection_read(struct connection *connection, char *data, size_t len)
-{
-	ssize_t n = stream_read(&connection->stream, data, len);
-
-	connection->read_waits = n == -EAGAIN ? connection->stream.waits_for : 0;
-	return n;
-}
-
-ssize_t connection_write(struct connection *connection, const char *data, size_t len)
-{
-	ssize_t n = stream_write(&connection->stream, data, len);
-
-	connection->write_waits = n == -EAGAIN ? connection->stream.waits_for : 0;
-	return n;
 }

@@ -27,9 +27,8 @@ struct connection_ops {
 struct connection {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct loop_source source;
-	struct stream stream;                 /* to the agent */
-	unsigned int read_waits, write_waits; /* what it needs for either; 0: nothing */
-	uint64_t last_ms;                     /* when the agent last did something */
+	struct stream stream; /* to the agent */
+	uint64_t last_ms;     /* when the agent last did something */
 	struct gate *gate;
 	const struct connection_ops *ops;
 	struct connection *next, **at; /* in the gate's list of all */
@@ -56,9 +55,5 @@ void connection_mark_dirty(struct connection *connection);
 
 /* What to wait for; one that cannot be watched is closed. */
 void connection_watch(struct connection *connection, bool wants_read, bool wants_write);
-
-/* As those of its stream; what they wait for is remembered. */
-ssize_t connection_read(struct connection *connection, char *data, size_t len) must_check;
-ssize_t connection_write(struct connection *connection, const char *data, size_t len) must_check;
 
 #endif

@@ -105,9 +105,8 @@ static void set_interest(struct session *session)
 static bool flush(struct session *session)
 {
 	while (out_len(session) > 0) {
-		ssize_t n = connection_write(&session->connection,
-					     session->out.data + session->out_start,
-					     out_len(session));
+		ssize_t n = stream_write(&session->connection.stream,
+					 session->out.data + session->out_start, out_len(session));
 
 		if (n == -EAGAIN)
 			return true;
@@ -375,7 +374,8 @@ static void process_kept(struct session *session)
 static void read_input(struct session *session)
 {
 	char *input = session->connection.gate->input;
-	ssize_t n = connection_read(&session->connection, input, SESSION_IN_MAX - session->in.len);
+	ssize_t n = stream_read(&session->connection.stream, input,
+				SESSION_IN_MAX - session->in.len);
 
 	if (n == -EAGAIN)
 		return;
@@ -594,7 +594,7 @@ static void add_chunk(struct session *session, struct bytes data)
 
 	/* What a transport has been given once must not change: it may be on its way. */
 	if (session->chunk_len == 0 || session->out_start > session->chunk_at ||
-	    session->connection.write_waits) {
+	    session->connection.stream.write_waits) {
 		session->chunk_at = out->len;
 		session->chunk_len = data.len;
 		new_len = h1_format_chunk_head(head, data.len);

@@ -107,7 +107,7 @@ static void pass_on(struct tunnel *tunnel)
 static void read_input(struct tunnel *tunnel)
 {
 	char *input = tunnel->connection.gate->input;
-	ssize_t n = connection_read(&tunnel->connection, input, TUNNEL_IN_MAX - tunnel->in.len);
+	ssize_t n = stream_read(&tunnel->connection.stream, input, TUNNEL_IN_MAX - tunnel->in.len);
 
 	if (n == -EAGAIN)
 		return;
@@ -174,8 +174,8 @@ static void finish_turn(struct connection *connection, uint64_t now_ms)
 
 	(void)now_ms;
 	while (is_open(tunnel) && out_len(tunnel) > 0) {
-		ssize_t n = connection_write(connection, tunnel->out.data + tunnel->out_start,
-					     out_len(tunnel));
+		ssize_t n = stream_write(&connection->stream, tunnel->out.data + tunnel->out_start,
+					 out_len(tunnel));
 
 		if (n == -EAGAIN)
 			break;

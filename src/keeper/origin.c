@@ -2,7 +2,6 @@
 /* Connections to upstreams, and those of them that wait. */
 #include "keeper/origin.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/die.h"
@@ -116,31 +115,11 @@ void origin_set_busy(struct origin *origin)
 		LIST_ADD(&origin->upstream->shared, origin);
 }
 
-ssize_t origin_read(struct origin *origin, char *data, size_t len)
-{
-	ssize_t n = stream_read(&origin->stream, data, len);
-
-	origin->read_waits = n == -EAGAIN ? origin->stream.waits_for : 0;
-	return n;
-}
-
-ssize_t origin_write(struct origin *origin, const char *data, size_t len)
-{
-	ssize_t n = stream_write(&origin->stream, data, len);
-
-	origin->write_waits = n == -EAGAIN ? origin->stream.waits_for : 0;
-	return n;
-}
-
 void origin_set_interest(struct origin *origin, bool wants_read, bool wants_write)
 {
-	unsigned int interest = 0;
+	unsigned int interest = stream_interest(&origin->stream, wants_read, wants_write);
 	int r = 0;
 
-	if (wants_read)
-		interest |= origin->read_waits ? origin->read_waits : LOOP_READ;
-	if (wants_write)
-		interest |= origin->write_waits ? origin->write_waits : LOOP_WRITE;
 	/* One that is waited for in no way is not watched: its end would be told turn after turn.
 	 */
 	if (interest == 0)

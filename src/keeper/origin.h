@@ -49,7 +49,6 @@ struct origin {
 	struct origin *next, **at; /* in the upstream's list of idle or of shared ones */
 	const struct wire *wire;
 	struct stream stream;
-	unsigned int read_waits, write_waits; /* what the transport needs for either; 0: nothing */
 	/* HTTP/1.1, and tunnels */
 	struct exchange *exchange; /* or NULL: idle */
 	struct h1_reader reader;
@@ -74,10 +73,6 @@ void origin_set_idle(struct origin *origin, uint64_t until_ms);
 void origin_set_busy(struct origin *origin);
 
 void origin_close(struct origin *origin);
-
-/* Reads; what that waits for is remembered. */
-ssize_t origin_read(struct origin *origin, char *data, size_t len) must_check;
-ssize_t origin_write(struct origin *origin, const char *data, size_t len) must_check;
 
 /* What to wait for. */
 void origin_set_interest(struct origin *origin, bool wants_read, bool wants_write);

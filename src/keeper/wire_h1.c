@@ -81,7 +81,7 @@ static void end_tunnel(struct exchange *exchange, uint64_t now_ms)
 static void flush(struct exchange *exchange, uint64_t now_ms)
 {
 	while (request_len(exchange) > 0) {
-		ssize_t n = origin_write(exchange->origin,
+		ssize_t n = stream_write(&exchange->origin->stream,
 					 exchange->request.data + exchange->request_start,
 					 request_len(exchange));
 
@@ -228,7 +228,7 @@ static void read_origin(struct exchange *exchange, uint64_t now_ms)
 	struct origin *origin = exchange->origin;
 
 	do {
-		ssize_t n = origin_read(origin, keeper->input, KEEPER_INPUT_SIZE);
+		ssize_t n = stream_read(&origin->stream, keeper->input, KEEPER_INPUT_SIZE);
 
 		if (n == -EAGAIN)
 			return;

@@ -228,7 +228,7 @@ static void read_input(struct origin *origin, uint64_t now_ms)
 	ssize_t n;
 
 	do {
-		n = origin_read(origin, input, KEEPER_INPUT_SIZE);
+		n = stream_read(&origin->stream, input, KEEPER_INPUT_SIZE);
 		if (n == -EAGAIN)
 			return;
 		if (n <= 0) {
@@ -257,7 +257,7 @@ static bool write_pending(struct origin *origin, bool *ret_has_more)
 
 	*ret_has_more = false;
 	while ((pending = h2_pending(origin->h2)).len > 0) {
-		ssize_t n = origin_write(origin, pending.data, pending.len);
+		ssize_t n = stream_write(&origin->stream, pending.data, pending.len);
 
 		if (n == -EAGAIN) {
 			*ret_has_more = true;

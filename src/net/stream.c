@@ -8,14 +8,33 @@
 
 ssize_t stream_read(struct stream *stream, char *data, size_t len)
 {
+	ssize_t n;
+
 	assert(len > 0); /* else the end of the stream could not be told from nothing */
-	return stream->ops->read(stream, data, len);
+	n = stream->ops->read(stream, data, len);
+	stream->read_waits = n == -EAGAIN ? stream->waits_for : 0;
+	return n;
 }
 
 ssize_t stream_write(struct stream *stream, const char *data, size_t len)
 {
+	ssize_t n;
+
 	assert(len > 0);
-	return stream->ops->write(stream, data, len);
+	n = stream->ops->write(stream, data, len);
+	stream->write_waits = n == -EAGAIN ? stream->waits_for : 0;
+	return n;
+}
+
+unsigned int stream_interest(const struct stream *stream, bool wants_read, bool wants_write)
+{
+	unsigned int interest = 0;
+
+	if (wants_read)
+		interest |= stream->read_waits ? stream->read_waits : LOOP_READ;
+	if (wants_write)
+		interest |= stream->write_waits ? stream->write_waits : LOOP_WRITE;
+	return interest;
 }
 
 void stream_close(struct stream *stream)

@@ -32,6 +32,8 @@ struct stream {
 	/* After -EAGAIN: the enum loop_interest to wait for. Of TLS it may be the other
 	 * direction: a read may have to write first. */
 	unsigned int waits_for;
+	/* The same of the last read and of the last write; 0: it did not have to wait. */
+	unsigned int read_waits, write_waits;
 	/* Read more before waiting: bytes have been taken off the socket already, which
 	 * will not become ready for their sake. */
 	bool has_pending;
@@ -50,6 +52,9 @@ void stream_init_plain(struct stream *stream, int fd);
  */
 ssize_t stream_read(struct stream *stream, char *data, size_t len) must_check;
 ssize_t stream_write(struct stream *stream, const char *data, size_t len) must_check;
+
+/* What to watch it for, as a mask of enum loop_interest. */
+unsigned int stream_interest(const struct stream *stream, bool wants_read, bool wants_write);
 
 /* What is closed already, or was never opened (zeroed), is left alone. */
 void stream_close(struct stream *stream);
