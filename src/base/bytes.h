@@ -82,4 +82,13 @@ static inline bool bytes_split(struct bytes *view, char c, struct bytes *ret_bef
 	return true;
 }
 
+/* Whether it is one of these, whatever the case of its letters. */
+static inline bool bytes_is_any_nocase(struct bytes view, const struct bytes *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (bytes_equal_nocase(view, list[i]))
+			return true;
+	return false;
+}
+
 #endif

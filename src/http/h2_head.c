@@ -329,10 +329,8 @@ static uint8_t indexing_of(struct bytes name)
 		BYTES("x-goog-api-key"), BYTES("private-token"),
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (bytes_equal_nocase(name, keys[i]))
-			return NGHTTP2_NV_FLAG_NO_INDEX;
-	return NGHTTP2_NV_FLAG_NONE;
+	return bytes_is_any_nocase(name, keys, ARRAY_LEN(keys)) ? NGHTTP2_NV_FLAG_NO_INDEX
+								: NGHTTP2_NV_FLAG_NONE;
 }
 
 /* RFC 9113 8.2.2: TE may say one thing, which gRPC insists on. */

@@ -134,10 +134,7 @@ bool http_is_of_connection(struct bytes name)
 		BYTES("http2-settings"),
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (bytes_equal_nocase(name, names[i]))
-			return true;
-	return false;
+	return bytes_is_any_nocase(name, names, ARRAY_LEN(names));
 }
 
 bool http_is_hop_by_hop(const struct http_head *head, struct bytes name)

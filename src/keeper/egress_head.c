@@ -20,10 +20,7 @@ static bool is_removed(struct bytes name)
 		BYTES("sec-websocket-extensions"),
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (bytes_equal_nocase(name, names[i]))
-			return true;
-	return http_is_of_connection(name);
+	return bytes_is_any_nocase(name, names, ARRAY_LEN(names)) || http_is_of_connection(name);
 }
 
 static void write_host(struct buf *out, const struct upstream *upstream)
@@ -88,10 +85,7 @@ static bool is_override(const struct exchange *exchange, struct bytes name)
 	bool is_judged = exchange->run->keeper->policy.has_paths ||
 			 (exchange->rule && strpbrk(exchange->rule, " /"));
 
-	for (size_t i = 0; is_judged && i < ARRAY_LEN(names); i++)
-		if (bytes_equal_nocase(name, names[i]))
-			return true;
-	return false;
+	return is_judged && bytes_is_any_nocase(name, names, ARRAY_LEN(names));
 }
 
 static bool is_passed_on(const struct exchange *exchange, uint64_t bound, struct bytes name)

@@ -165,7 +165,7 @@ static void answer(struct exchange *exchange, enum refusal refusal, const char *
 	buf_init(&body, LINK_DATA_MAX);
 	refusal_format(refusal, detail, exchange->hint, exchange->run_id, &body);
 	reply.status = exchange->status = refusal_status(refusal);
-	reply.reason = refusal_reason(refusal);
+	reply.reason = BYTES(""); /* as it is usually called */
 	reply.framing = exchange->is_head ? FRAMING_NONE : FRAMING_LENGTH;
 	reply.length = body.len;
 	reply.fields[0] = (struct http_field){ BYTES("content-type"), BYTES("application/json") };

@@ -26,34 +26,6 @@ const char *refusal_code(enum refusal refusal)
 	return refusals[refusal].code;
 }
 
-struct bytes refusal_reason(enum refusal refusal)
-{
-	switch (refusals[refusal].status) {
-	case 400:
-		return BYTES("Bad Request");
-	case 401:
-		return BYTES("Unauthorized");
-	case 403:
-		return BYTES("Forbidden");
-	case 405:
-		return BYTES("Method Not Allowed");
-	case 404:
-		return BYTES("Not Found");
-	case 431:
-		return BYTES("Request Header Fields Too Large");
-	case 415:
-		return BYTES("Unsupported Media Type");
-	case 502:
-		return BYTES("Bad Gateway");
-	case 503:
-		return BYTES("Service Unavailable");
-	case 504:
-		return BYTES("Gateway Timeout");
-	default:
-		return BYTES("Refused");
-	}
-}
-
 void refusal_format(enum refusal refusal, const char *detail, const char *hint, const char *run_id,
 		    struct buf *out)
 {

@@ -14,7 +14,6 @@ enum refusal {
 };
 
 int refusal_status(enum refusal refusal);
-struct bytes refusal_reason(enum refusal refusal); /* of the status line */
 const char *refusal_code(enum refusal refusal);
 
 /*

@@ -231,8 +231,5 @@ bool scrub_is_hindered_by(struct bytes field_name)
 		BYTES("if-range"),
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (bytes_equal_nocase(field_name, names[i]))
-			return true;
-	return false;
+	return bytes_is_any_nocase(field_name, names, ARRAY_LEN(names));
 }

@@ -27,6 +27,17 @@ struct row {
 	bool is_match, is_loose_match;
 };
 
+static void check_rows(const struct row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct bytes target = bytes_of(rows[i].path);
+
+		if (matches(rows[i].glob, false, target) != rows[i].is_match ||
+		    matches(rows[i].glob, true, target) != rows[i].is_loose_match)
+			fail_msg("%s and %s", rows[i].glob, rows[i].path);
+	}
+}
+
 static void stars_stay_within_segments(void **state)
 {
 	static const struct row rows[] = {
@@ -66,13 +77,7 @@ static void stars_stay_within_segments(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct bytes target = bytes_of(rows[i].path);
-
-		if (matches(rows[i].glob, false, target) != rows[i].is_match ||
-		    matches(rows[i].glob, true, target) != rows[i].is_loose_match)
-			fail_msg("%s and %s", rows[i].glob, rows[i].path);
-	}
+	check_rows(rows, ARRAY_LEN(rows));
 }
 
 static void spellings_of_one_path_are_one_path(void **state)
@@ -94,13 +99,7 @@ static void spellings_of_one_path_are_one_path(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct bytes target = bytes_of(rows[i].path);
-
-		if (matches(rows[i].glob, false, target) != rows[i].is_match ||
-		    matches(rows[i].glob, true, target) != rows[i].is_loose_match)
-			fail_msg("%s and %s", rows[i].glob, rows[i].path);
-	}
+	check_rows(rows, ARRAY_LEN(rows));
 }
 
 static void paths_that_are_not_plain_match_nothing(void **state)
