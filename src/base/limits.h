@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* How much something may be used: a run, a billing account or a host. 0 is no limit. */
+#ifndef BASE_LIMITS_H
+#define BASE_LIMITS_H
+
+#include <stdint.h>
+
+struct limits {
+	uint64_t rate_milli;  /* requests per second, in thousandths */
+	uint64_t burst;       /* requests at once after a pause; 0: one second's, at least one */
+	uint64_t concurrent;  /* exchanges at once */
+	uint64_t bytes;       /* of bodies, out and back, for ever */
+	uint64_t spend;       /* money, as in base/money.h */
+	uint64_t duration_ms; /* of a run, from its first beginning */
+};
+
+#endif

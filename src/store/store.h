@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What must outlive a keeper, or be one truth for several: how much runs, accounts and hosts have
+ * used, which runs have a link, and which are revoked.
+ *
+ * Reserve, then settle. Before a request goes out it reserves what it may use: a place in the
+ * rate, a place among those under way, bytes, money. All of it or nothing, in one step that no
+ * other request comes between, however many keepers ask. What was reserved is a *hold*, which is
+ * in the store before the request is sent; settling it puts what was really used in its place. A
+ * keeper that is killed therefore leaves holds behind, which count as used until they are
+ * settled: limits hold, and errors are on the safe side.
+ *
+ * A hold of money is settled with the cost that the upstream reports (INV-BILLING-TRUTH). When
+ * none is known it is *kept*: its place is free again, its money is not, until reconciliation
+ * says what the call has cost.
+ *
+ * A backend is a table of functions. All answers come by callback, at once or later, once each;
+ * a store that cannot be reached answers STORE_UNREACHABLE within a bounded time, and whoever
+ * asked refuses (INV-FAIL-CLOSED). It comes back by itself. What is settled meanwhile waits; there
+ * is no more of it than there were holds.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "base/runid.h"
+#include "event/loop.h"
+
+#define STORE_CLAIMS_MAX  3
+#define STORE_ID_MAX      64 /* of a hold, with its NUL */
+#define STORE_CALL_ID_MAX 80
+#define STORE_ANSWER_MS   2000  /* what takes longer counts as unreachable */
+#define STORE_ALIVE_MS    15000 /* a keeper that is silent for so long is gone; its links, too */
+
+struct store;
+
+enum store_verdict {
+	STORE_GRANTED,
+	STORE_NO_RATE, /* the limit that is used up */
+	STORE_NO_PLACE,
+	STORE_NO_BYTES,
+	STORE_NO_MONEY,
+	STORE_IS_REVOKED,  /* the run is */
+	STORE_HAS_LINK,    /* the run has a link that lives */
+	STORE_UNREACHABLE, /* nothing is known; nothing is granted */
+};
+
+/* What is counted together: "run:ID", "account:ID" or "host:NAME". */
+struct store_claim {
+	const char *meter;
+	struct limits limits; /* as they are now: a reload may have changed them */
+};
+
+/* One request's. Borrowed by the store from store_reserve to on_done, with what it points to. */
+struct store_reservation {
+	struct store_reservation *next;
+	char id[STORE_ID_MAX];        /* of the hold; never used before */
+	const char *run_id, *account; /* whose it is; account is "" where there is none */
+	uint32_t attempt;
+	struct store_claim claims[STORE_CLAIMS_MAX];
+	size_t claim_count;
+	uint64_t bytes, spend; /* how much */
+	/* The answer. */
+	enum store_verdict verdict;
+	size_t refused_claim; /* which of the claims says no */
+	uint64_t retry_ms;    /* when it might say yes; 0: not by waiting */
+	void (*on_done)(struct store_reservation *reservation, uint64_t now_ms);
+};
+
+/* What was really used. */
+struct store_settlement {
+	const char *id; /* of the hold */
+	uint64_t bytes;
+	bool is_cost_known; /* else the money is kept, when there is some in the hold */
+	uint64_t cost;
+	const char *call_id; /* the upstream's, or "" */
+};
+
+/* A run begins, or goes on. */
+struct store_run {
+	struct store_run *next;
+	const char *run_id, *account;
+	uint32_t attempt;
+	/* The answer: GRANTED, IS_REVOKED, HAS_LINK or UNREACHABLE. */
+	enum store_verdict verdict;
+	uint64_t begun_at; /* the first time, in seconds since 1970 */
+	void (*on_done)(struct store_run *run, uint64_t now_ms);
+};
+
+/* A call as the upstream's own log has it. */
+struct store_call {
+	struct store_call *next;
+	const char *call_id, *run_id, *account;
+	uint32_t attempt;
+	uint64_t cost;
+	/* The answer: GRANTED or UNREACHABLE; and what was counted for it before. */
+	enum store_verdict verdict;
+	bool was_known;
+	uint64_t counted;
+	void (*on_done)(struct store_call *call, uint64_t now_ms);
+};
+
+/* What one meter stands at, to be shown. */
+struct store_meter {
+	struct store_meter *next;
+	const char *meter;
+	enum store_verdict verdict; /* GRANTED or UNREACHABLE */
+	uint64_t bytes, spent, reserved, concurrent;
+	void (*on_done)(struct store_meter *meter, uint64_t now_ms);
+};
+
+/* A revocation, for ever. */
+struct store_revocation {
+	struct store_revocation *next;
+	const char *run_id;
+	enum store_verdict verdict; /* GRANTED or UNREACHABLE */
+	void (*on_done)(struct store_revocation *revocation, uint64_t now_ms);
+};
+
+/*
+ * What the store tells unasked, while a run is open here: a run is revoked (by another keeper,
+ * too), or the money of a meter that a run here counts on is used up: `spent` alone has reached
+ * the limit that was last claimed with. Within a second of its happening anywhere.
+ */
+enum store_news {
+	STORE_NEWS_REVOKED,  /* about: the run's id */
+	STORE_NEWS_NO_MONEY, /* about: the meter */
+};
+
+struct store_ops {
+	const char *name;
+	/* A list, in the order in which they count. */
+	void (*reserve)(struct store *store, struct store_reservation *first, uint64_t now_ms);
+	/* Copies what it needs. One that is not known (settled before) is passed over. */
+	void (*settle)(struct store *store, const struct store_settlement *settlement,
+		       uint64_t now_ms);
+	/*
+	 * A run may have one link at a time, among all keepers that live. The struct lives until
+	 * on_done; close may follow only a GRANTED one.
+	 */
+	void (*open_run)(struct store *store, struct store_run *run, uint64_t now_ms);
+	void (*close_run)(struct store *store, const char *run_id, uint64_t now_ms);
+	void (*revoke)(struct store *store, struct store_revocation *revocation, uint64_t now_ms);
+	void (*read_meter)(struct store *store, struct store_meter *meter, uint64_t now_ms);
+	/*
+	 * The truth about a call: its meters (the run's, and the account's unless that is "") are
+	 * corrected by what it differs from what was counted, and a hold that was kept for it is
+	 * released. Doing it again changes nothing.
+	 */
+	void (*reconcile)(struct store *store, struct store_call *call, uint64_t now_ms);
+	/*
+	 * Everything that was called before `before_s` (seconds since 1970) has been reconciled:
+	 * older holds that were kept, or that a keeper left which is gone, are released.
+	 */
+	void (*release_before)(struct store *store, uint64_t before_s, uint64_t now_ms);
+	/* At the end of a turn: what was gathered goes out. May be NULL. */
+	void (*flush)(struct store *store, uint64_t now_ms);
+	void (*close)(struct store *store); /* answers what is open as UNREACHABLE; frees */
+};
+
+struct store {
+	const struct store_ops *ops;
+	struct loop *loop;
+	char keeper_id[RUNID_MAX + 1]; /* of this process, new at each start */
+	bool is_reachable;             /* as far as is known */
+	uint64_t failure_count;        /* answers that were STORE_UNREACHABLE */
+	char fault[256]; /* why not, in words without a password; "" while it is reachable */
+	/* Set by the owner, or NULL. */
+	void (*on_news)(struct store *store, enum store_news news, const char *about,
+			uint64_t now_ms);
+	void *owner;
+};
+
+/*
+ * One for this process alone: in memory, and in a database when `journal` is not NULL (see
+ * store/journal.h). Never fails to answer at once.
+ */
+struct journal;
+struct store *store_local_new(struct loop *loop, struct journal *journal);
+
+#endif
