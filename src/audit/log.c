@@ -19,7 +19,7 @@ int audit_open(struct audit_log *log, const char *path, enum audit_durability du
 {
 	struct stat st;
 
-	*log = (struct audit_log){ .durability = durability };
+	*log = (struct audit_log){ .path = path, .durability = durability };
 	memcpy(log->hash, zeros, sizeof(log->hash));
 	buf_init(&log->drafts, AUDIT_BATCH_MAX);
 	buf_init(&log->lines,

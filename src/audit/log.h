@@ -32,6 +32,7 @@ enum audit_durability {
 
 struct audit_log {
 	int fd;
+	const char *path; /* borrowed, for messages */
 	enum audit_durability durability;
 	uint64_t size; /* of the file after our last record; another's may have followed */
 	uint64_t seq;  /* of the last record */
@@ -41,7 +42,8 @@ struct audit_log {
 	bool is_full;      /* a draft found no room */
 };
 
-/* Opens for appending, and makes it readable for its owner only when it is new. */
+/* Opens for appending, and makes it readable for its owner only when it is new. The path must live
+ * as long. */
 int audit_open(struct audit_log *log, const char *path, enum audit_durability durability,
 	       struct err *err) must_check;
 void audit_close(struct audit_log *log);

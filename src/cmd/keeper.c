@@ -19,7 +19,7 @@
 #include "cmd/state.h"
 #include "cmd/status.h"
 #include "config/file.h"
-#include "keeper/keeper.h"
+#include "keeper/peer.h"
 #include "sys/heap.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
@@ -106,8 +106,9 @@ static int settle(const struct keeper_config *config, struct err *err)
 }
 
 /* What the agent has in place of its secrets, as variables. */
-static int tell_placeholders(const struct vault *vault, struct err *err)
+static int tell_placeholders(const struct terms *terms, struct err *err)
 {
+	const struct vault *vault = &terms->charter->vault;
 	const char *words[2 * KEEPER_SECRETS_MAX];
 	struct arena arena = { NULL };
 	size_t count = 0;
@@ -116,7 +117,7 @@ static int tell_placeholders(const struct vault *vault, struct err *err)
 	for (size_t i = 0; i < vault->count; i++) {
 		words[count++] = "--env";
 		words[count++] = arena_printf(&arena, "%s=%s", vault->entries[i].config->name,
-					      vault->entries[i].placeholder);
+					      terms->placeholders[i]);
 	}
 	r = status_send_words(STATUS_FD, words, count);
 	arena_fini(&arena);
@@ -124,78 +125,152 @@ static int tell_placeholders(const struct vault *vault, struct err *err)
 }
 
 /* A draft that cannot be written is a run not started. */
-static int open_draft(struct keeper *keeper, struct result_file *draft, struct err *err)
+static int open_draft(const char *path, struct result_file *draft, struct err *err)
 {
-	int r = result_file_open(draft, "learn", keeper->config->learn, err);
+	int r = result_file_open(draft, "learn", path, err);
 
-	if (r == 0)
-		r = result_file_check_mark(draft, LEARN_MARK, err);
-	if (r == 0)
-		keeper->learn = learn_new();
-	return r;
+	return r < 0 ? r : result_file_check_mark(draft, LEARN_MARK, err);
 }
 
-static int write_draft(const struct keeper *keeper, struct result_file *draft, struct err *err)
+static int write_draft(const struct peer *peer, struct result_file *draft, struct err *err)
 {
 	char count[24];
 	struct buf text;
 	int r;
 
 	buf_init(&text, LEARN_TEXT_MAX);
-	learn_write(keeper->learn, keeper->config->run_id, &text);
+	learn_write(peer->learn, peer->run ? peer->run->run_id : NULL, &text);
 	r = result_file_write(draft, text.data, text.len, err);
 	buf_fini(&text);
 	if (r < 0)
 		return r;
-	snprintf(count, sizeof(count), "%zu", learn_count(keeper->learn));
+	snprintf(count, sizeof(count), "%zu", learn_count(peer->learn));
 	return status_send(STATUS_FD, STATUS_LEARNED, count);
 }
 
-static int serve(struct keeper *keeper, const struct keeper_config *config, struct err *err)
+/* What a private keeper has beside its parts. */
+struct private_keeper {
+	struct keeper keeper;
+	struct loop_source owner;  /* whoever started us */
+	struct result_file draft;  /* of --learn */
+	char path[STATE_PATH_MAX]; /* of the audit log */
+	int result;                /* of having served the run */
+	struct err *err;
+};
+
+/*
+ * Whoever started us is gone, and a gate that has been taken over must not go on without it. It
+ * never says anything: what can be read is its end.
+ */
+static void on_owner_gone(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
-	struct result_file draft = RESULT_FILE_INIT;
+	(void)ready;
+	(void)now_ms;
+	loop_end(&OWNER_OF(source, struct private_keeper, owner)->keeper.loop);
+}
+
+/* The last words; without them whoever started us knows that something is missing. */
+static int report(struct private_keeper *private, const struct peer *peer)
+{
 	struct err unwritten;
-	char path[STATE_PATH_MAX];
-	int r = state_audit_path(config->audit, path, err);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < peer->refused_host_count; i++)
+		r = status_send(STATUS_FD, STATUS_REFUSED, peer->refused_hosts[i].name);
+	if (r == 0 && peer->learn && write_draft(peer, &private->draft, &unwritten) < 0)
+		fprintf(stderr, "warder: %s\n", unwritten.text);
+	return r < 0 ? r
+		     : status_send_summary(STATUS_FD, peer->allowed, peer->refused, private->path);
+}
+
+static void on_peer_over(struct peer *peer, uint64_t now_ms)
+{
+	struct private_keeper *private = peer->owner;
+
+	(void)now_ms;
+	private->result = keeper_write_records(&private->keeper, private->err);
+	if (private->result == 0)
+	private->result = report(private, peer);
+	loop_end(&private->keeper.loop);
+}
+
+/* The one run; none where every request names its own. */
+static int make_run(const struct keeper_config *config, struct charter *charter,
+		    struct run **ret_run, struct err *err)
+{
+	const struct run_spec spec = { .run_id = config->run_id,
+				       .attempt = (uint32_t)config->attempt };
+
+	if (!config->run_id)
+		return 0;
+	*ret_run = run_new(charter, &spec, err);
+	if (!*ret_run)
+		return -EINVAL;
+	return charter->vault.count > 0 ? tell_placeholders((*ret_run)->terms, err) : 0;
+}
+
+/* Everything that can fail before the agent is there. */
+static int open_all(struct private_keeper *private, const struct keeper_config *config,
+		    struct charter *charter, struct err *err)
+{
+	struct run *run = NULL;
+	struct peer *peer;
+	int r = keeper_open(&private->keeper, charter, err);
 
 	if (r == 0)
-		r = keeper_open(keeper, config, err);
-	if (r == 0 && keeper->vault.count > 0)
-		r = tell_placeholders(&keeper->vault, err);
+		r = make_run(config, charter, &run, err);
 	if (r == 0 && config->learn)
-		r = open_draft(keeper, &draft, err);
+		r = open_draft(config->learn, &private->draft, err);
 	if (r == 0)
-		r = state_make_parents(config->audit, path, err);
+		r = state_make_parents(config->audit, private->path, err);
 	if (r == 0)
-		r = keeper_open_audit(keeper, path, err);
+		r = keeper_open_audit(&private->keeper, private->path, err);
 	if (r == 0)
 		r = settle(config, err);
+	if (r == 0)
+		r = peer_open(&private->keeper, LINK_FD, run, charter->token_secret, &peer, err);
 	if (r < 0) {
-		result_file_close(&draft);
-		learn_free(keeper->learn);
-		keeper_close(keeper);
+		run_free(run);
 		return r;
 	}
-	r = status_send(STATUS_FD, STATUS_READY, "");
+	peer->on_over = on_peer_over;
+	peer->owner = private;
+	peer->learn = config->learn ? learn_new() : NULL;
+	private->owner = (struct loop_source){ .fd = -1, .on_ready = on_owner_gone };
+	r = loop_add(&private->keeper.loop, &private->owner, STATUS_FD, LOOP_READ);
+	return r < 0 ? err_set(err, -r, "watch the run") : 0;
+}
+
+static int serve(struct private_keeper *private, const struct keeper_config *config,
+		 struct err *err)
+{
+	struct charter *charter = NULL;
+	int r = state_audit_path(config->audit, private->path, err);
+
+	private->err = err;
 	if (r == 0)
-		r = keeper_serve(keeper, LINK_FD, STATUS_FD);
-	for (size_t i = 0; r == 0 && i < keeper->refused_host_count; i++)
-		r = status_send(STATUS_FD, STATUS_REFUSED, keeper->refused_hosts[i].name);
-	if (r == 0 && keeper->learn && write_draft(keeper, &draft, &unwritten) < 0)
-		fprintf(stderr, "warder: %s\n", unwritten.text);
-	if (r == 0)
-		r = status_send_summary(STATUS_FD, keeper->allowed, keeper->refused, path);
+		r = charter_new(config, &charter, err);
 	if (r < 0)
-		err_set(err, -r, "serve the run");
-	result_file_close(&draft);
-	learn_free(keeper->learn);
-	keeper_close(keeper);
+		return r;
+	r = open_all(private, config, charter, err);
+	charter_unref(charter);
+	if (r == 0) {
+		r = status_send(STATUS_FD, STATUS_READY, "");
+		if (r == 0)
+			r = keeper_serve(&private->keeper);
+		if (r < 0)
+			err_set(err, -r, "serve the run");
+		else
+			r = private->result;
+	}
+	result_file_close(&private->draft);
+	keeper_close(&private->keeper);
 	return r;
 }
 
 int cmd_keeper(int argc, char **argv)
 {
-	static struct keeper keeper; /* large */
+	static struct private_keeper private = { .draft = RESULT_FILE_INIT }; /* large */
 	struct keeper_config config;
 	struct config_file file = { .run = { NULL, 0 } };
 	struct err err = { 0 };
@@ -213,7 +288,7 @@ int cmd_keeper(int argc, char **argv)
 	keeper_config_init(&config);
 	r = configure(argc, argv, &file, &config, &err);
 	if (r == 0)
-		r = serve(&keeper, &config, &err);
+		r = serve(&private, &config, &err);
 	/* Who did not let it go on has said why. */
 	if (r < 0 && r != -ECANCELED && status_send(STATUS_FD, STATUS_FAILED, err.text) < 0)
 		fprintf(stderr, "warder: %s\n", err.text);

@@ -349,6 +349,7 @@ int gate_run(int control_fd, int link_fd, size_t connection_max, struct tls_auth
 		r = loop_run(&gate->loop);
 	close_all(gate);
 	link_port_close(&gate->link);
+	link_port_fini(&gate->link);
 	loop_fini(&gate->loop);
 	names_free(gate->names);
 	if (authority)

@@ -147,36 +147,36 @@ static void write_request_line(struct buf *out, const struct keeper_llm *llm, st
 }
 
 /* {"runId":…,"attempt":…} and what the operator adds; ASCII without line ends, as JSON is here. */
-static void write_metadata(struct buf *out, const struct keeper_config *config,
-			   const struct identity *identity)
+static void write_metadata(struct buf *out, const struct run *run)
 {
+	const struct keeper_config *config = run->terms->charter->config;
 	struct json json = { .out = out };
 
 	buf_add_text(out, "x-litellm-spend-logs-metadata: ");
 	json_open(&json, NULL, '{');
-	json_text(&json, "runId", identity->run_id);
-	json_number(&json, "attempt", identity->attempt);
+	json_text(&json, "runId", run->run_id);
+	json_number(&json, "attempt", run->attempt);
 	for (size_t i = 0; i < config->metadata_count; i++)
 		json_text(&json, config->metadata[i].name, config->metadata[i].value);
+	for (size_t i = 0; i < run->metadata_count; i++)
+		json_text(&json, run->metadata[i].name, run->metadata[i].value);
 	json_close(&json, '}');
 	buf_add_text(out, "\r\n");
 }
 
-static void write_identity(struct buf *out, const struct keeper_config *config,
-			   const struct identity *identity)
+static void write_identity(struct buf *out, const struct run *run)
 {
 	char text[RUNID_MAX + 16];
 
-	snprintf(text, sizeof(text), "%s/%" PRIu32, identity->run_id, identity->attempt);
+	snprintf(text, sizeof(text), "%s/%" PRIu32, run->run_id, run->attempt);
 	h1_write_field(out, BYTES("x-litellm-end-user-id"),
-		       bytes_of(config->billing_account ? config->billing_account : text));
-	write_metadata(out, config, identity);
+		       bytes_of(run->account ? run->account : text));
+	write_metadata(out, run);
 }
 
-void attribution_write(struct buf *out, const struct keeper_config *config,
-		       const struct keeper_llm *llm, const struct secret *key,
-		       const struct identity *identity, const struct link_open *open,
-		       struct bytes path, const struct framing *framing)
+void attribution_write(struct buf *out, const struct run *run, const struct keeper_llm *llm,
+		       const struct secret *key, const struct link_open *open, struct bytes path,
+		       const struct framing *framing)
 {
 	struct bytes query;
 
@@ -199,7 +199,7 @@ void attribution_write(struct buf *out, const struct keeper_config *config,
 		buf_add_text(out, "\r\n");
 	}
 	if (llm->provider->is_litellm)
-		write_identity(out, config, identity);
+		write_identity(out, run);
 	/* A request that could have a body says when it has none (RFC 9110 8.6). */
 	if (framing->kind == FRAMING_NONE && !bytes_equal(open->method, BYTES("GET")) &&
 	    !bytes_equal(open->method, BYTES("HEAD")))

@@ -7,14 +7,8 @@
 #define KEEPER_ATTRIBUTION_H
 
 #include "config/keeper_config.h"
-#include "keeper/secret.h"
+#include "keeper/run.h"
 #include "link/link.h"
-
-/* The run that a request is made for. */
-struct identity {
-	const char *run_id;
-	uint32_t attempt;
-};
 
 /* How the body goes on. */
 struct framing {
@@ -29,9 +23,8 @@ bool attribution_is_removed(struct bytes name);
 
 /* The whole head of the request as the upstream gets it. `path` has been routed; `key` may be NULL.
  */
-void attribution_write(struct buf *out, const struct keeper_config *config,
-		       const struct keeper_llm *llm, const struct secret *key,
-		       const struct identity *identity, const struct link_open *open,
-		       struct bytes path, const struct framing *framing);
+void attribution_write(struct buf *out, const struct run *run, const struct keeper_llm *llm,
+		       const struct secret *key, const struct link_open *open, struct bytes path,
+		       const struct framing *framing);
 
 #endif

@@ -8,44 +8,6 @@
 #include "base/die.h"
 #include "http/path.h"
 
-/* ---- rules ---- */
-
-static size_t count_tunnels(const struct keeper_config *config)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < config->rule_count; i++)
-		count += config->rules[i].is_allow &&
-			 strncmp(config->rules[i].text, "tcp://", 6) == 0;
-	return count;
-}
-
-int egress_open(struct keeper *keeper, struct err *err)
-{
-	const struct keeper_config *config = keeper->config;
-	struct vault_keys keys = { .count = 0 };
-	int r = 0;
-
-	budget_init(&keeper->budget, config->egress_bytes, config->egress_host_bytes);
-	if (count_tunnels(config) > LINK_TUNNELS_MAX)
-		return err_say(err, E2BIG, "more than %d rules tcp://HOST:PORT", LINK_TUNNELS_MAX);
-	for (size_t i = 0; r == 0 && i < config->rule_count; i++)
-		r = policy_add(&keeper->policy, config->rules[i].text, config->rules[i].is_allow,
-			       err);
-	for (size_t i = 0; i < config->llm_count; i++)
-		if (keeper->upstreams[i].key)
-			keys.keys[keys.count++] = keeper->upstreams[i].key;
-	return r < 0 ? r : vault_open(&keeper->vault, config, &keys, &keeper->policy, err);
-}
-
-void egress_close(struct keeper *keeper)
-{
-	upstream_close_hosts(&keeper->hosts);
-	policy_fini(&keeper->policy);
-	vault_close(&keeper->vault);
-	budget_fini(&keeper->budget);
-}
-
 /* ---- refusals ---- */
 
 static enum refusal refusal_of(const char *code)
@@ -64,23 +26,6 @@ static enum refusal refusal_of(const char *code)
 		if (strcmp(codes[i].code, code) == 0)
 			return codes[i].refusal;
 	return REFUSAL_DENIED;
-}
-
-/* For the end of the run, where somebody may wonder what was missing. */
-static void note_refused(struct keeper *keeper, const char *name)
-{
-	struct refused_host *host = keeper->refused_hosts;
-	size_t i = 0;
-
-	while (i < keeper->refused_host_count && strcmp(host[i].name, name) != 0)
-		i++;
-	if (i == KEEPER_REFUSED_HOSTS_MAX)
-		return;
-	if (i == keeper->refused_host_count) {
-		snprintf(host[i].name, sizeof(host[i].name), "%s", name);
-		keeper->refused_host_count++;
-	}
-	host[i].count++;
 }
 
 /* The host as a rule would name it. */
@@ -106,14 +51,14 @@ static void set_hint(struct exchange *exchange, const struct authority *authorit
 	snprintf(hint, sizeof(hint), "allow it with --allow-net %s%s",
 		 exchange->is_tunnel ? "tcp://" : "", name);
 	exchange->hint = hint;
-	note_refused(exchange->run->keeper, hint + strlen("allow it with --allow-net "));
+	peer_note_refused_host(exchange->peer, hint + strlen("allow it with --allow-net "));
 }
 
 /* The same for a draft, where one is asked for: only what a rule could change. */
 static void learn_refused(struct exchange *exchange, const struct link_open *open,
 			  const struct authority *authority, enum refusal refusal)
 {
-	struct learn *learn = exchange->run->keeper->learn;
+	struct learn *learn = exchange->peer->learn;
 	struct bytes query, path = http_path_split(open->path, &query);
 	char place[AUTHORITY_TEXT_MAX];
 
@@ -129,18 +74,18 @@ static void learn_refused(struct exchange *exchange, const struct link_open *ope
 static enum refusal judge(struct exchange *exchange, const struct link_open *open,
 			  const struct authority *authority)
 {
-	struct keeper *keeper = exchange->run->keeper;
+	const struct policy *policy = &exchange->terms->charter->policy;
 	struct verdict_info info;
 
 	if (open->kind == LINK_KIND_TUNNEL) {
 		exchange->is_tunnel = true;
-		return policy_is_tunnel(&keeper->policy, authority) ? REFUSAL_NONE
-								    : REFUSAL_HOST_NOT_ALLOWED;
+		return policy_is_tunnel(policy, authority) ? REFUSAL_NONE
+							   : REFUSAL_HOST_NOT_ALLOWED;
 	}
 	if (bytes_equal(open->method, BYTES("TRACE")) ||
 	    bytes_equal(open->method, BYTES("CONNECT")))
 		return REFUSAL_METHOD;
-	policy_judge(&keeper->policy, authority, open->is_tls, open->method, open->path, &info);
+	policy_judge(policy, authority, open->is_tls, open->method, open->path, &info);
 	exchange->rule = info.rule;
 	return info.verdict == VERDICT_ALLOW ? REFUSAL_NONE : refusal_of(info.refusal_code);
 }
@@ -148,7 +93,7 @@ static enum refusal judge(struct exchange *exchange, const struct link_open *ope
 /* What is known to go out; of a body without a length, each piece is taken as it comes. */
 static enum refusal take_bytes(struct exchange *exchange, const struct authority *authority)
 {
-	struct budget *budget = &exchange->run->keeper->budget;
+	struct budget *budget = &exchange->run->budget;
 	struct budget_host *account = budget_find(budget, authority->host);
 
 	if (!budget_take(budget, account, exchange->head_len + exchange->body_left))
@@ -159,7 +104,7 @@ static enum refusal take_bytes(struct exchange *exchange, const struct authority
 
 void egress_judge(struct exchange *exchange, const struct link_open *open, uint64_t now_ms)
 {
-	struct keeper *keeper = exchange->run->keeper;
+	struct terms *terms = exchange->terms;
 	struct bytes query, path = http_path_split(open->path, &query);
 	struct authority authority;
 	char place[AUTHORITY_TEXT_MAX];
@@ -177,8 +122,8 @@ void egress_judge(struct exchange *exchange, const struct link_open *open, uint6
 		}
 	}
 	if (refusal == REFUSAL_NONE) {
-		exchange->upstream = upstream_find(&keeper->hosts, keeper->config, &authority,
-						   open->is_tls);
+		exchange->upstream = upstream_find(&terms->hosts, terms->charter->config,
+						   &authority, open->is_tls);
 		refusal = exchange->upstream ? REFUSAL_NONE : REFUSAL_TOO_MANY_HOSTS;
 		if (exchange->upstream)
 			exchange->upstream->use_count++;

@@ -5,10 +5,6 @@
 
 #include "keeper/exchange.h"
 
-/* Reads the rules of the configuration. */
-int egress_open(struct keeper *keeper, struct err *err) must_check;
-void egress_close(struct keeper *keeper);
-
 /* Judges a request to a host, or a connection that nobody looks into. */
 void egress_judge(struct exchange *exchange, const struct link_open *open, uint64_t now_ms);
 

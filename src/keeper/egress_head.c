@@ -59,14 +59,14 @@ static void write_injected(struct buf *out, const struct vault_entry *entry)
 /* One field with secrets in place; -EPERM when a placeholder must not be there. */
 static int write_field(struct exchange *exchange, const struct http_field *field, uint64_t bound)
 {
-	const struct vault *vault = &exchange->run->keeper->vault;
 	struct buf *out = &exchange->request;
 	struct substitute_found found = { 0 };
 	int r;
 
 	buf_add(out, field->name.data, field->name.len);
 	buf_add_text(out, ": ");
-	r = substitute_header(vault->substitutes, bound, field->name, field->value, out, &found);
+	r = substitute_header(exchange->terms->substitutes, bound, field->name, field->value, out,
+			      &found);
 	buf_add_text(out, "\r\n");
 	return r;
 }
@@ -82,7 +82,7 @@ static bool is_override(const struct exchange *exchange, struct bytes name)
 		BYTES("x-method-override"),
 	};
 	/* Where a rule looks at neither path nor method, nothing is got round. */
-	bool is_judged = exchange->run->keeper->policy.has_paths ||
+	bool is_judged = exchange->terms->charter->policy.has_paths ||
 			 (exchange->rule && strpbrk(exchange->rule, " /"));
 
 	return is_judged && bytes_is_any_nocase(name, names, ARRAY_LEN(names));
@@ -90,10 +90,10 @@ static bool is_override(const struct exchange *exchange, struct bytes name)
 
 static bool is_passed_on(const struct exchange *exchange, uint64_t bound, struct bytes name)
 {
-	const struct vault *vault = &exchange->run->keeper->vault;
+	const struct vault *vault = &exchange->terms->charter->vault;
 
 	/* INV-NO-REFLECTION: what comes back is searched for secrets, and so must be readable. */
-	if (vault->scrubs && scrub_is_hindered_by(name))
+	if (exchange->terms->scrubs && scrub_is_hindered_by(name))
 		return false;
 	return !is_removed(name) && !is_injected(vault, bound, name) &&
 	       !is_override(exchange, name);
@@ -103,10 +103,10 @@ static bool is_passed_on(const struct exchange *exchange, uint64_t bound, struct
 static struct framing choose_framing(struct exchange *exchange, const struct link_open *open,
 				     enum syntax syntax)
 {
-	const struct vault *vault = &exchange->run->keeper->vault;
+	const struct vault *vault = &exchange->terms->charter->vault;
 
 	if (open->framing == FRAMING_LENGTH && vault->count > 0 &&
-	    (exchange->recode || !substitute_keeps_length(vault->substitutes, syntax)))
+	    (exchange->recode || !substitute_keeps_length(exchange->terms->substitutes, syntax)))
 		return (struct framing){ FRAMING_CHUNKED, 0 };
 	return (struct framing){ (enum http_framing)open->framing, open->length };
 }
@@ -132,7 +132,7 @@ static void write_accepted(struct buf *out, const struct link_open *open)
 
 static int write_fields(struct exchange *exchange, const struct link_open *open, uint64_t bound)
 {
-	const struct vault *vault = &exchange->run->keeper->vault;
+	const struct vault *vault = &exchange->terms->charter->vault;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < open->field_count; i++)
@@ -141,7 +141,7 @@ static int write_fields(struct exchange *exchange, const struct link_open *open,
 	for (size_t i = 0; r == 0 && i < vault->count; i++)
 		if ((bound >> i & 1) && vault->entries[i].config->inject_header)
 			write_injected(&exchange->request, &vault->entries[i]);
-	if (vault->scrubs)
+	if (exchange->terms->scrubs)
 		write_accepted(&exchange->request, open);
 	return r;
 }
@@ -157,7 +157,6 @@ static void write_upgrade(struct buf *out, const struct websocket *websocket)
 
 static int write_head(struct exchange *exchange, const struct link_open *open, uint64_t bound)
 {
-	const struct vault *vault = &exchange->run->keeper->vault;
 	struct buf *out = &exchange->request;
 	struct substitute_found found = { 0 };
 	struct framing framing = choose_framing(exchange, open, exchange->syntax);
@@ -166,7 +165,7 @@ static int write_head(struct exchange *exchange, const struct link_open *open, u
 	exchange->is_chunked = framing.kind == FRAMING_CHUNKED && !exchange->websocket;
 	buf_add(out, open->method.data, open->method.len);
 	buf_add_text(out, " ");
-	r = substitute_target(vault->substitutes, bound, open->path, out, &found);
+	r = substitute_target(exchange->terms->substitutes, bound, open->path, out, &found);
 	buf_add_text(out, " HTTP/1.1\r\n");
 	write_host(out, exchange->upstream);
 	if (r == 0)
@@ -209,11 +208,12 @@ static enum refusal read_type(struct exchange *exchange, const struct link_open 
 static enum refusal prepare_body(struct exchange *exchange, const struct link_open *open,
 				 uint64_t bound)
 {
-	const struct vault *vault = &exchange->run->keeper->vault;
+	const struct vault *vault = &exchange->terms->charter->vault;
 	enum refusal refusal;
 
 	if (open->kind == LINK_KIND_WEBSOCKET)
-		exchange->websocket = websocket_new(vault->substitutes, bound, vault->scrubs);
+		exchange->websocket = websocket_new(exchange->terms->substitutes, bound,
+						    exchange->terms->scrubs);
 	if (open->framing == FRAMING_NONE || vault->count == 0 || exchange->websocket)
 		return REFUSAL_NONE;
 	refusal = read_type(exchange, open);
@@ -222,7 +222,7 @@ static enum refusal prepare_body(struct exchange *exchange, const struct link_op
 	exchange->substitute = malloc(sizeof(*exchange->substitute));
 	if (!exchange->substitute)
 		die_no_memory();
-	substitute_init(exchange->substitute, vault->substitutes, bound, KEEPER_BODY,
+	substitute_init(exchange->substitute, exchange->terms->substitutes, bound, KEEPER_BODY,
 			exchange->syntax);
 	return REFUSAL_NONE;
 }
@@ -233,7 +233,7 @@ static enum refusal prepare_body(struct exchange *exchange, const struct link_op
  */
 static uint64_t find_bound(const struct exchange *exchange, const struct authority *authority)
 {
-	return vault_bound(&exchange->run->keeper->vault, authority, exchange->upstream->is_tls);
+	return vault_bound(&exchange->terms->charter->vault, authority, exchange->upstream->is_tls);
 }
 
 enum refusal egress_write_request(struct exchange *exchange, const struct link_open *open,
@@ -244,7 +244,7 @@ enum refusal egress_write_request(struct exchange *exchange, const struct link_o
 
 	if (refusal != REFUSAL_NONE)
 		return refusal;
-	exchange->scrubs = exchange->run->keeper->vault.scrubs;
+	exchange->scrubs = exchange->terms->scrubs;
 	switch (write_head(exchange, open, bound)) {
 	case 0:
 		return REFUSAL_NONE;

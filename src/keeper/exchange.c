@@ -19,7 +19,22 @@
 
 static struct keeper *keeper_of(const struct exchange *exchange)
 {
-	return exchange->run->keeper;
+	return exchange->peer->keeper;
+}
+
+/* Before a token has said whose it is, only the link may. */
+static const char *run_id_of(const struct exchange *exchange)
+{
+	const struct run *run = exchange->run ? exchange->run : exchange->peer->run;
+
+	return run ? run->run_id : "";
+}
+
+static uint32_t attempt_of(const struct exchange *exchange)
+{
+	const struct run *run = exchange->run ? exchange->run : exchange->peer->run;
+
+	return run ? run->attempt : 0;
 }
 
 /* ---- states ---- */
@@ -53,8 +68,6 @@ static void free_exchange(struct loop_deferred *deferred)
 	buf_fini(&exchange->request);
 	buf_fini(&exchange->coded);
 	buf_fini(&exchange->trailer);
-	if (exchange->run_id != exchange->run->run_id)
-		free(exchange->run_id);
 	free(exchange->label);
 	free(exchange->place);
 	free(exchange->substitute);
@@ -62,6 +75,7 @@ static void free_exchange(struct loop_deferred *deferred)
 	recode_free(exchange->recode);
 	decoder_free(exchange->decoder);
 	scrub_fini(&exchange->scrub);
+	terms_unref(exchange->terms);
 	free(exchange);
 }
 
@@ -72,8 +86,7 @@ static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 
 	set_state(exchange, EXCHANGE_OVER);
 	if (exchange->account && exchange->has_length) /* what was announced and did not come */
-		budget_give_back(&keeper_of(exchange)->budget, exchange->account,
-				 exchange->body_left);
+		budget_give_back(&exchange->run->budget, exchange->account, exchange->body_left);
 	if (exchange->connect)
 		connect_cancel(exchange->connect);
 	if (exchange->handshake)
@@ -87,7 +100,9 @@ static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 	loop_cancel(loop, &exchange->timer);
 	if (exchange->upstream && !exchange->upstream->llm)
 		exchange->upstream->use_count--;
-	exchange->run->by_id[exchange->id % LINK_EXCHANGES_MAX] = NULL;
+	if (exchange->run)
+		exchange->run->exchange_count--;
+	peer_remove_exchange(exchange->peer, exchange);
 	/* It may be in a list of this turn, which passes over what is over. */
 	exchange->deferred.free = free_exchange;
 	loop_defer(loop, &exchange->deferred);
@@ -99,8 +114,8 @@ static void add_decision(struct exchange *exchange, struct bytes method, struct 
 			 enum refusal refusal)
 {
 	struct audit_decision decision = {
-		.run_id = bytes_of(exchange->run_id),
-		.attempt = exchange->attempt,
+		.run_id = bytes_of(run_id_of(exchange)),
+		.attempt = attempt_of(exchange),
 		.exchange = exchange->id,
 		.method = bytes_cut(method, METHOD_MAX),
 		.path = bytes_cut(path, PATH_MAX),
@@ -131,8 +146,8 @@ static void add_outcome(struct exchange *exchange, const char *ended, const char
 			uint64_t now_ms)
 {
 	struct audit_outcome outcome = {
-		.run_id = bytes_of(exchange->run_id),
-		.attempt = exchange->attempt,
+		.run_id = bytes_of(run_id_of(exchange)),
+		.attempt = attempt_of(exchange),
 		.exchange = exchange->id,
 		.status = exchange->status ? exchange->status : AUDIT_UNSET,
 		.sent_bytes = (int64_t)exchange->sent_bytes,
@@ -159,29 +174,29 @@ static void answer(struct exchange *exchange, enum refusal refusal, const char *
 {
 	static struct link_reply reply; /* large, and needed only in here */
 	static const struct link_end no_trailer;
-	struct run *run = exchange->run;
+	struct peer *peer = exchange->peer;
 	struct buf body;
 
 	buf_init(&body, LINK_DATA_MAX);
-	refusal_format(refusal, detail, exchange->hint, exchange->run_id, &body);
+	refusal_format(refusal, detail, exchange->hint, run_id_of(exchange), &body);
 	reply.status = exchange->status = refusal_status(refusal);
 	reply.reason = BYTES(""); /* as it is usually called */
 	reply.framing = exchange->is_head ? FRAMING_NONE : FRAMING_LENGTH;
 	reply.length = body.len;
 	reply.fields[0] = (struct http_field){ BYTES("content-type"), BYTES("application/json") };
 	reply.field_count = 1;
-	link_write_reply(&run->link.out, exchange->id, &reply);
+	link_write_reply(peer_out(peer), exchange->id, &reply);
 	if (!exchange->is_head)
-		link_write_data(&run->link.out, exchange->id,
+		link_write_data(peer_out(peer), exchange->id,
 				(struct bytes){ body.data, body.len });
-	link_write_end(&run->link.out, exchange->id, &no_trailer);
+	link_write_end(peer_out(peer), exchange->id, &no_trailer);
 	buf_fini(&body);
 }
 
 void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct bytes method,
 		     struct bytes path, uint64_t now_ms)
 {
-	keeper_of(exchange)->refused++;
+	exchange->peer->refused++;
 	add_decision(exchange, method, path, refusal);
 	answer(exchange, refusal, NULL);
 	verbose_outcome(exchange, refusal_code(refusal), NULL, now_ms);
@@ -190,7 +205,7 @@ void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct byt
 
 void exchange_give_up(struct exchange *exchange, uint64_t now_ms)
 {
-	keeper_of(exchange)->refused++;
+	exchange->peer->refused++;
 	answer(exchange, REFUSAL_AUDIT_FAILED, NULL);
 	verbose_outcome(exchange, refusal_code(REFUSAL_AUDIT_FAILED), NULL, now_ms);
 	end(exchange, false, now_ms);
@@ -209,7 +224,7 @@ void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *
 	if (exchange->is_reply_begun && exchange->websocket)
 		exchange_close_websocket(exchange, refusal);
 	else if (exchange->is_reply_begun)
-		link_write_abort(&exchange->run->link.out, exchange->id);
+		link_write_abort(peer_out(exchange->peer), exchange->id);
 	else
 		answer(exchange, refusal, is_for_agents(refusal) ? detail : NULL);
 	add_outcome(exchange, refusal_code(refusal), detail, now_ms);
@@ -247,10 +262,10 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 static void on_silence(struct loop_timer *timer, uint64_t now_ms)
 {
 	struct exchange *exchange = OWNER_OF(timer, struct exchange, timer);
-	const struct keeper_config *config = keeper_of(exchange)->config;
+	const struct keeper_config *config = exchange->terms->charter->config;
 	uint64_t limit_ms = exchange->is_reply_begun ? config->idle_ms : config->first_byte_ms;
 	/* It is the agent who is slow when the upstream is not even read. */
-	bool is_waiting = exchange->credit == 0 || exchange->run->is_stalled;
+	bool is_waiting = exchange->credit == 0 || exchange->peer->is_stalled;
 
 	if (is_waiting)
 		exchange->last_ms = now_ms;
@@ -262,7 +277,7 @@ static void on_silence(struct loop_timer *timer, uint64_t now_ms)
 
 static void begin_relay(struct exchange *exchange, struct origin *origin, uint64_t now_ms)
 {
-	const struct keeper_config *config = keeper_of(exchange)->config;
+	const struct keeper_config *config = exchange->terms->charter->config;
 	uint64_t limit_ms = config->first_byte_ms < config->idle_ms ? config->first_byte_ms
 								    : config->idle_ms;
 
@@ -284,7 +299,7 @@ static void begin_relay(struct exchange *exchange, struct origin *origin, uint64
 static void on_stream(struct exchange *exchange, const struct stream *stream, enum tls_alpn alpn,
 		      uint64_t now_ms)
 {
-	struct origin *origin = origin_new(keeper_of(exchange), exchange->upstream, stream,
+	struct origin *origin = origin_new(exchange->peer, exchange->upstream, stream,
 					   alpn == TLS_ALPN_H2 ? &wire_h2 : &wire_h1);
 
 	if (!origin) {
@@ -353,8 +368,9 @@ static void on_connected(void *owner, int fd, const struct err *err, uint64_t no
 		exchange_fail(exchange, refusal_of(err->code), err->text, now_ms);
 	} else if (exchange->upstream->is_tls) {
 		exchange->handshake = tls_handshake_start(
-			keeper->tls, &keeper->loop, fd, exchange->upstream->host, offer(exchange),
-			keeper->config->connect_ms, now_ms, on_handshake, exchange);
+			exchange->terms->charter->tls, &keeper->loop, fd, exchange->upstream->host,
+			offer(exchange), exchange->terms->charter->config->connect_ms, now_ms,
+			on_handshake, exchange);
 	} else {
 		stream_init_plain(&stream, fd);
 		on_stream(exchange, &stream, TLS_ALPN_NONE, now_ms);
@@ -379,14 +395,14 @@ static void start(struct exchange *exchange, uint64_t now_ms)
 		upstream->llm ? keeper->net : keeper->host_net, upstream->dial_host,
 		upstream->dial_port,
 		upstream->llm || upstream->is_mapped ? NULL : address_is_public,
-		keeper->config->connect_ms, now_ms, on_connected, exchange);
+		exchange->terms->charter->config->connect_ms, now_ms, on_connected, exchange);
 }
 
 void exchange_start(struct exchange *exchange, uint64_t now_ms)
 {
 	if (exchange->state == EXCHANGE_OVER)
 		return;
-	keeper_of(exchange)->allowed++;
+	exchange->peer->allowed++;
 	start(exchange, now_ms);
 }
 
@@ -429,7 +445,7 @@ void exchange_grant(struct exchange *exchange)
 {
 	if (exchange->owed < LINK_CREDIT_FIRST / 4 || exchange->is_request_over)
 		return;
-	link_write_credit(&exchange->run->link.out, exchange->id, exchange->owed);
+	link_write_credit(peer_out(exchange->peer), exchange->id, exchange->owed);
 	exchange->granted += exchange->owed;
 	exchange->owed = 0;
 }

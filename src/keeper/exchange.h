@@ -17,9 +17,9 @@
 #include "keeper/cost.h"
 #include "keeper/grpc.h"
 #include "keeper/json_edit.h"
+#include "keeper/peer.h"
 #include "keeper/recode.h"
 #include "keeper/refusal.h"
-#include "keeper/run.h"
 #include "keeper/substitute.h"
 #include "keeper/websocket.h"
 
@@ -48,7 +48,9 @@ struct exchange_body {
 
 struct exchange {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
-	struct run *run;
+	struct peer *peer;
+	struct run *run;     /* whose it is; NULL until that is known */
+	struct terms *terms; /* ... and the terms that it was judged by, a use of them */
 	uint32_t id;
 	enum exchange_state state;
 	struct exchange *next_decided, *next_dirty;
@@ -81,8 +83,7 @@ struct exchange {
 	uint64_t body_left; /* of a request whose length was declared */
 	bool has_length;
 	struct budget_host *account; /* of the host that it goes to, or NULL: nothing is counted */
-	uint32_t attempt;
-	int status; /* of the reply; 0: none yet */
+	int status;                  /* of the reply; 0: none yet */
 	unsigned int interim_count, restart_count;
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
@@ -95,7 +96,6 @@ struct exchange {
 	bool finds_cost;             /* the reply is to be searched for one */
 	uint64_t start_ms, first_byte_ms, last_ms; /* last_ms: when something moved */
 	uint64_t sent_bytes, received_bytes;
-	char *run_id;     /* of a token, owned; or the run's, borrowed */
 	char *label;      /* method and path, with -v only */
 	const char *rule; /* that decided, of the policy; or NULL */
 	char *place;      /* host:port as it was asked for, owned; NULL: the LLM */
@@ -107,7 +107,7 @@ struct exchange {
 /* ---- request.c: what the gate sends ---- */
 
 /* A request begins. -EPROTO when the message is no request. */
-int exchange_open(struct run *run, uint32_t id, struct bytes payload, uint64_t now_ms) must_check;
+int exchange_open(struct peer *peer, uint32_t id, struct bytes payload, uint64_t now_ms) must_check;
 /* -EPROTO when more comes than was granted or declared, or less. */
 int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_ms) must_check;
 int exchange_on_end(struct exchange *exchange, uint64_t now_ms) must_check;

@@ -59,8 +59,8 @@ static void on_idle_over(struct loop_timer *timer, uint64_t now_ms)
 	origin->wire->lose(origin);
 }
 
-struct origin *origin_new(struct keeper *keeper, struct upstream *upstream,
-			  const struct stream *stream, const struct wire *wire)
+struct origin *origin_new(struct peer *peer, struct upstream *upstream, const struct stream *stream,
+			  const struct wire *wire)
 {
 	struct origin *origin = calloc(1, sizeof(*origin));
 
@@ -69,13 +69,14 @@ struct origin *origin_new(struct keeper *keeper, struct upstream *upstream,
 	origin->deferred.free = free_origin;
 	origin->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	origin->timer.on_due = on_idle_over;
-	origin->keeper = keeper;
+	origin->keeper = peer->keeper;
+	origin->peer = peer;
 	origin->upstream = upstream;
 	origin->wire = wire;
 	origin->stream = *stream;
 	h1_reader_init(&origin->reader, true);
 	buf_init(&origin->in, KEEPER_INPUT_SIZE);
-	if (loop_add(&keeper->loop, &origin->source, stream->fd, LOOP_READ) < 0) {
+	if (loop_add(&peer->keeper->loop, &origin->source, stream->fd, LOOP_READ) < 0) {
 		stream_close(&origin->stream);
 		free_origin(&origin->deferred);
 		return NULL;
@@ -96,7 +97,7 @@ void origin_set_idle(struct origin *origin, uint64_t until_ms)
 	struct upstream *upstream = origin->upstream;
 
 	if (!is_shared(origin)) {
-		if (upstream->idle_count == ORIGIN_IDLE_MAX) {
+		if (upstream->idle_count == ORIGIN_IDLE_MAX || upstream->keeps_none) {
 			origin_close(origin);
 			return;
 		}

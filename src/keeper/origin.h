@@ -8,7 +8,7 @@
 
 #include "http/h1_read.h"
 #include "http/h2.h"
-#include "keeper/keeper.h"
+#include "keeper/peer.h"
 #include "net/stream.h"
 
 #define ORIGIN_IDLE_MAX  256   /* per upstream */
@@ -45,6 +45,7 @@ struct origin {
 	struct loop_source source;
 	struct loop_timer timer; /* of an idle one */
 	struct keeper *keeper;
+	struct peer *peer; /* whose run it was made for; while that has exchanges */
 	struct upstream *upstream;
 	struct origin *next, **at; /* in the upstream's list of idle or of shared ones */
 	const struct wire *wire;
@@ -62,8 +63,8 @@ struct origin {
 };
 
 /* Takes the stream over. NULL when it cannot be watched: the stream is closed. */
-struct origin *origin_new(struct keeper *keeper, struct upstream *upstream,
-			  const struct stream *stream, const struct wire *wire);
+struct origin *origin_new(struct peer *peer, struct upstream *upstream, const struct stream *stream,
+			  const struct wire *wire);
 
 /* One that waits, or is shared and has room; or NULL. */
 struct origin *origin_find(struct upstream *upstream);

@@ -21,7 +21,7 @@ static void emit(void *owner, struct bytes data)
 	while (data.len > 0) {
 		size_t len = data.len < LINK_DATA_MAX ? data.len : LINK_DATA_MAX;
 
-		link_write_data(&exchange->run->link.out, exchange->id, bytes_take(&data, len));
+		link_write_data(peer_out(exchange->peer), exchange->id, bytes_take(&data, len));
 	}
 }
 
@@ -100,7 +100,7 @@ static void send_head(struct exchange *exchange, const struct http_head *head)
 		reply.length = 0;
 	}
 	reply.field_count = copy_fields(exchange, head, reply.fields);
-	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
+	link_write_reply(peer_out(exchange->peer), exchange->id, &reply);
 }
 
 /*
@@ -168,7 +168,7 @@ static void begin_websocket(struct exchange *exchange, const struct http_head *h
 	reply.field_count = copy_fields(exchange, head, reply.fields);
 	exchange->is_reply_begun = exchange->is_tunnel = true;
 	exchange->first_byte_ms = now_ms;
-	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
+	link_write_reply(peer_out(exchange->peer), exchange->id, &reply);
 }
 
 void exchange_close_websocket(struct exchange *exchange, enum refusal refusal)
@@ -183,7 +183,7 @@ void exchange_close_websocket(struct exchange *exchange, enum refusal refusal)
 	if (!exchange->websocket->from_origin.has_closed)
 		emit(exchange, (struct bytes){ frame.data, frame.len });
 	buf_fini(&frame);
-	link_write_end(&exchange->run->link.out, exchange->id, &no_trailer);
+	link_write_end(peer_out(exchange->peer), exchange->id, &no_trailer);
 }
 
 void exchange_on_reply_head(struct exchange *exchange, const struct http_head *head,
@@ -330,7 +330,7 @@ static void end_reply(struct exchange *exchange, const struct http_head *trailer
 	scrub_finish(&exchange->scrub, exchange->scrubs, emit, exchange);
 	exchange->is_reply_over = true;
 	end.field_count = trailer ? copy_fields(exchange, trailer, end.fields) : 0;
-	link_write_end(&exchange->run->link.out, exchange->id, &end);
+	link_write_end(peer_out(exchange->peer), exchange->id, &end);
 	/* Of a tunnel, the agent may have more to say. */
 	if (exchange->is_tunnel && !exchange->websocket &&
 	    (!exchange->is_request_over || exchange->request.len > 0))
@@ -392,5 +392,5 @@ void exchange_begin_tunnel(struct exchange *exchange, uint64_t now_ms)
 	reply.framing = FRAMING_CLOSE;
 	exchange->is_reply_begun = true;
 	exchange->first_byte_ms = now_ms;
-	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
+	link_write_reply(peer_out(exchange->peer), exchange->id, &reply);
 }

@@ -53,12 +53,9 @@ static void add_body(struct exchange *exchange, struct bytes data)
 static void write_head(struct exchange *exchange, const struct link_open *open, struct bytes path,
 		       const struct framing *framing)
 {
-	const struct identity identity = { exchange->run_id, exchange->attempt };
-
 	exchange->is_chunked = framing->kind == FRAMING_CHUNKED;
-	attribution_write(&exchange->request, exchange->run->keeper->config,
-			  exchange->upstream->llm, exchange->upstream->key, &identity, open, path,
-			  framing);
+	attribution_write(&exchange->request, exchange->run, exchange->upstream->llm,
+			  exchange->upstream->key, open, path, framing);
 	exchange->head_len = exchange->request.len;
 }
 
@@ -68,7 +65,7 @@ static enum refusal read_token(const struct exchange *exchange, const struct lin
 			       struct token *ret_token)
 {
 	const struct http_field *found = NULL;
-	const char *run_id = exchange->run->run_id;
+	const struct run *run = exchange->peer->run;
 
 	for (size_t i = 0; i < open->field_count; i++) {
 		if (!bytes_equal_nocase(open->fields[i].name, BYTES(RUN_TOKEN_HEADER)))
@@ -79,7 +76,7 @@ static enum refusal read_token(const struct exchange *exchange, const struct lin
 	}
 	if (!found)
 		return REFUSAL_TOKEN_MISSING;
-	switch (token_verify(found->value, exchange->run->keeper->token_secret,
+	switch (token_verify(found->value, exchange->peer->keeper->charter->token_secret,
 			     clock_ms(CLOCK_REALTIME) / 1000, ret_token)) {
 	case TOKEN_VALID:
 		break;
@@ -88,28 +85,34 @@ static enum refusal read_token(const struct exchange *exchange, const struct lin
 	default:
 		return REFUSAL_TOKEN_INVALID;
 	}
-	if (run_id[0] && strcmp(run_id, ret_token->run_id) != 0)
+	if (run && strcmp(run->run_id, ret_token->run_id) != 0)
 		return REFUSAL_TOKEN_FOREIGN;
 	return REFUSAL_NONE;
 }
 
 /* INV-RUN-IDENTITY: the link's run, or the one that a token was signed for. */
-static enum refusal identify(struct exchange *exchange, const struct link_open *open)
+static enum refusal identify(struct exchange *exchange, const struct link_open *open,
+			     uint64_t now_ms)
 {
+	struct run *run = exchange->peer->run;
 	struct token token;
 	enum refusal refusal;
 
-	exchange->run_id = exchange->run->run_id;
-	exchange->attempt = exchange->run->attempt;
-	if (!exchange->run->keeper->token_secret)
-		return REFUSAL_NONE;
-	refusal = read_token(exchange, open, &token);
-	if (refusal != REFUSAL_NONE)
-		return refusal;
-	exchange->run_id = strdup(token.run_id);
-	if (!exchange->run_id)
-		die_no_memory();
-	exchange->attempt = token.attempt;
+	if (exchange->peer->asks_tokens) {
+		struct run_spec spec = { .run_id = token.run_id };
+		struct err err;
+
+		refusal = read_token(exchange, open, &token);
+		if (refusal != REFUSAL_NONE)
+			return refusal;
+		spec.attempt = token.attempt;
+		run = peer_find_run(exchange->peer, &spec, now_ms, &err);
+		if (!run)
+			return REFUSAL_TOO_MANY_RUNS;
+	}
+	exchange->run = run;
+	exchange->terms = terms_ref(run->terms);
+	run->exchange_count++;
 	return REFUSAL_NONE;
 }
 
@@ -117,8 +120,8 @@ static enum refusal identify(struct exchange *exchange, const struct link_open *
 
 static void set_upstream(struct exchange *exchange, size_t llm)
 {
-	exchange->upstream = &exchange->run->keeper->upstreams[llm];
-	exchange->scrubs = exchange->run->keeper->vault.scrubs;
+	exchange->upstream = &exchange->terms->llms[llm];
+	exchange->scrubs = exchange->terms->scrubs;
 }
 
 static bool is_litellm(const struct exchange *exchange)
@@ -251,7 +254,7 @@ static enum refusal route_held(struct exchange *exchange, const struct link_open
 	if (body->edit.model_count > 1)
 		return REFUSAL_MODEL_TWICE;
 	body->is_by_model = true;
-	refusal = route_find(exchange->run->keeper->config, path, model, &route);
+	refusal = route_find(exchange->terms->charter->config, path, model, &route);
 	if (refusal != REFUSAL_NONE)
 		return refusal;
 	set_upstream(exchange, route.llm);
@@ -327,7 +330,7 @@ static void advance_held(struct exchange *exchange, uint64_t now_ms)
 		return;
 	path = http_path_split(open.path, &query);
 	/* The route again, for its path: the prefix may have been taken off. */
-	if (route_find(exchange->run->keeper->config, path,
+	if (route_find(exchange->terms->charter->config, path,
 		       (struct bytes){ body->edit.model, body->edit.model_len },
 		       &route) != REFUSAL_NONE)
 		route.path = path;
@@ -356,7 +359,7 @@ static void say_continue(struct exchange *exchange)
 
 	reply.status = 100;
 	reply.reason = BYTES("Continue");
-	link_write_reply(&exchange->run->link.out, exchange->id, &reply);
+	link_write_reply(peer_out(exchange->peer), exchange->id, &reply);
 }
 
 /* A method that the gate refuses too; but the gate may not be ours any more. */
@@ -379,15 +382,15 @@ static enum refusal judge_body(const struct exchange *exchange, const struct lin
 
 /* What can be judged by the head. */
 static enum refusal judge_head(struct exchange *exchange, const struct link_open *open,
-			       struct bytes path, struct route *ret_route)
+			       struct bytes path, uint64_t now_ms, struct route *ret_route)
 {
 	struct bytes no_model = { open->framing != FRAMING_NONE ? NULL : "", 0 };
-	enum refusal refusal = identify(exchange, open);
+	enum refusal refusal = identify(exchange, open, now_ms);
 
 	if (refusal == REFUSAL_NONE && is_refused_method(open->method))
 		refusal = REFUSAL_METHOD;
 	if (refusal == REFUSAL_NONE)
-		refusal = route_find(exchange->run->keeper->config, path, no_model, ret_route);
+		refusal = route_find(exchange->terms->charter->config, path, no_model, ret_route);
 	if (refusal != REFUSAL_NONE)
 		return refusal;
 	if (!ret_route->needs_model)
@@ -403,7 +406,7 @@ static void judge(struct exchange *exchange, struct bytes payload, const struct 
 	struct bytes query, path = http_path_split(open->path, &query);
 	bool has_body = open->framing != FRAMING_NONE;
 	struct route route = { .llm = 0 };
-	enum refusal refusal = judge_head(exchange, open, path, &route);
+	enum refusal refusal = judge_head(exchange, open, path, now_ms, &route);
 
 	if (refusal != REFUSAL_NONE) {
 		exchange_refuse(exchange, refusal, open->method, path, now_ms);
@@ -425,7 +428,7 @@ static void judge(struct exchange *exchange, struct bytes payload, const struct 
 static void judge_host(struct exchange *exchange, const struct link_open *open, uint64_t now_ms)
 {
 	struct bytes query, path = http_path_split(open->path, &query);
-	enum refusal refusal = identify(exchange, open);
+	enum refusal refusal = identify(exchange, open, now_ms);
 
 	if (refusal != REFUSAL_NONE) {
 		exchange_refuse(exchange, refusal, open->method, path, now_ms);
@@ -436,20 +439,22 @@ static void judge_host(struct exchange *exchange, const struct link_open *open, 
 	egress_judge(exchange, open, now_ms);
 }
 
-int exchange_open(struct run *run, uint32_t id, struct bytes payload, uint64_t now_ms)
+int exchange_open(struct peer *peer, uint32_t id, struct bytes payload, uint64_t now_ms)
 {
 	static struct link_open open; /* large, and needed only in here */
-	struct exchange **place = &run->by_id[id % LINK_EXCHANGES_MAX];
 	struct exchange *exchange;
 
-	if (link_parse_open(payload, &open) < 0 || *place)
+	if (link_parse_open(payload, &open) < 0)
 		return -EPROTO;
 	exchange = calloc(1, sizeof(*exchange));
 	if (!exchange)
 		die_no_memory();
-	*place = exchange;
-	exchange->run = run;
+	exchange->peer = peer;
 	exchange->id = id;
+	if (peer_add_exchange(peer, exchange) < 0) {
+		free(exchange);
+		return -EPROTO;
+	}
 	exchange->start_ms = exchange->last_ms = now_ms;
 	exchange->credit = exchange->granted = LINK_CREDIT_FIRST;
 	exchange->is_head = bytes_equal(open.method, BYTES("HEAD"));
@@ -587,7 +592,7 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 		return 0;
 	}
 	if (exchange->account && !exchange->has_length &&
-	    !budget_take(&exchange->run->keeper->budget, exchange->account, data.len))
+	    !budget_take(&exchange->run->budget, exchange->account, data.len))
 		r = -EDQUOT;
 	else
 		r = pass_on(exchange, data);

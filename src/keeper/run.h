@@ -1,34 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run as the keeper knows it: one link, its exchanges, and who it is. Identity is which
- * link a message came in on; nothing in a message can change it (INV-RUN-IDENTITY). Only a
- * link that many runs share tells them apart, by tokens that the host has signed.
+ * A run as the keeper knows it: who it is, who pays, and the terms that it works under. A run
+ * belongs to one peer. Its identity is which link a message came in on; nothing in a message can
+ * change it (INV-RUN-IDENTITY). Only on a link that many runs share are they told apart, by
+ * tokens that the host has signed.
  */
 #ifndef KEEPER_RUN_H
 #define KEEPER_RUN_H
 
 #include "base/runid.h"
-#include "keeper/keeper.h"
-#include "link/port.h"
+#include "keeper/budget.h"
+#include "keeper/terms.h"
 
-#define RUN_OUT_MAX (32 << 20) /* what may wait to be written to the gate */
+struct peer;
 
-struct run {
-	struct link_port link;
-	struct keeper *keeper;
-	bool is_stalled; /* the gate does not keep up: origins wait */
-	char run_id[RUNID_MAX + 1];
+/* Who it is, as whoever starts it says. */
+struct run_spec {
+	const char *run_id;
 	uint32_t attempt;
-	struct exchange *by_id[LINK_EXCHANGES_MAX];
+	const char *account;                    /* who pays; NULL: as the configuration says */
+	const struct keeper_metadata *metadata; /* beside the configuration's */
+	size_t metadata_count;
 };
 
-/* Takes the link over and says hello on it. */
-int run_open(struct keeper *keeper, int link_fd, struct run **ret_run) must_check;
+struct run {
+	struct run *next; /* of those that a peer knows by their tokens */
+	struct peer *peer;
+	struct arena arena; /* of what follows */
+	char run_id[RUNID_MAX + 1];
+	uint32_t attempt;
+	const char *account; /* or NULL */
+	struct keeper_metadata *metadata;
+	size_t metadata_count;
+	struct terms *terms;   /* for what is decided from now on */
+	struct budget budget;  /* of bytes for hosts */
+	size_t exchange_count; /* under way */
+	uint64_t last_ms;      /* when there was one */
+};
 
-/* Ends every exchange. */
-void run_close(struct run *run);
+/* Copies the spec. NULL is what `err` explains. */
+struct run *run_new(struct charter *charter, const struct run_spec *spec, struct err *err);
+void run_free(struct run *run); /* no exchange may be under way; NULL is fine */
 
-/* Writes what the link takes. */
-void run_flush(struct run *run, uint64_t now_ms);
+/* There is a new charter. On failure the run goes on as it was. */
+int run_renew(struct run *run, struct charter *charter, struct err *err) must_check;
 
 #endif

@@ -2,7 +2,6 @@
 /* Upstreams. */
 #include "keeper/upstream.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,41 +34,25 @@ static void set_place(struct upstream *upstream, const struct keeper_config *con
 	find_address(config, upstream);
 }
 
-/* A key goes into one line of a head: nothing in it may end that line. */
-static int check_key(const struct secret *key, const char *source, struct err *err)
+void upstream_init_llm(struct upstream *upstream, const struct keeper_config *config,
+		       const struct keeper_llm *llm, const struct secret *key)
 {
-	struct bytes value = secret_get(key);
-
-	for (size_t i = 0; i < value.len; i++)
-		if (value.data[i] < 0x20 || value.data[i] >= 0x7f)
-			return err_say(err, EINVAL,
-				       "the key from %.200s has a byte that no header can hold",
-				       source);
-	return 0;
+	*upstream = (struct upstream){ .llm = llm, .is_tls = llm->url.is_tls, .key = key };
+	set_place(upstream, config, llm->url.host, llm->url.port);
 }
 
-int upstream_open(struct upstream *upstream, const struct keeper_config *config,
-		  const struct keeper_llm *llm, struct err *err)
+void upstream_keep_none(struct upstream *upstream)
 {
-	int r = 0;
-
-	*upstream = (struct upstream){ .llm = llm, .is_tls = llm->url.is_tls };
-	set_place(upstream, config, llm->url.host, llm->url.port);
-	if (llm->key) {
-		r = secret_open(llm->key, &upstream->key, err);
-		if (r == 0)
-			r = check_key(upstream->key, llm->key, err);
-	}
-	return r;
+	upstream->keeps_none = true;
+	while (upstream->idle)
+		origin_close(upstream->idle);
 }
 
 void upstream_close(struct upstream *upstream)
 {
-	while (upstream->idle)
-		origin_close(upstream->idle);
+	upstream_keep_none(upstream);
 	while (upstream->shared)
 		upstream->shared->wire->lose(upstream->shared);
-	secret_free(upstream->key);
 }
 
 /* ---- hosts of the policy ---- */

@@ -23,19 +23,23 @@ struct upstream {
 	const char *dial_host; /* where it is: the operator may have mapped it */
 	uint16_t dial_port;
 	char label[AUTHORITY_TEXT_MAX]; /* host:port, for the log */
-	struct secret *key;             /* or NULL */
+	const struct secret *key;       /* the charter's, or NULL */
 	struct origin *idle;            /* connections that wait for a request, the latest first */
 	size_t idle_count;
 	struct origin *shared; /* connections with HTTP/2 */
 	bool is_http1_only;    /* as it has said */
+	bool keeps_none;       /* no connection waits for another request */
 	size_t use_count;      /* exchanges under way */
 	struct upstream *next; /* of hosts, the latest first */
 };
 
-/* Opens the key. upstream_close is owed in any case. */
-int upstream_open(struct upstream *upstream, const struct keeper_config *config,
-		  const struct keeper_llm *llm, struct err *err) must_check;
+/* One of the LLM route; `key` may be NULL. */
+void upstream_init_llm(struct upstream *upstream, const struct keeper_config *config,
+		       const struct keeper_llm *llm, const struct secret *key);
+
+/* Closes its connections: all of them, or each as soon as nobody uses it. */
 void upstream_close(struct upstream *upstream);
+void upstream_keep_none(struct upstream *upstream);
 
 /*
  * A host of the policy: one that is known already, or a new one. NULL when there are too many,

@@ -10,27 +10,23 @@
 #include "base/die.h"
 #include "keeper/placeholder.h"
 
-/* As the operator wrote it, or of the value's shape. */
-static int open_placeholder(struct vault_entry *entry, struct bytes value, struct err *err)
+int vault_make_placeholder(const struct vault_entry *entry, char **ret_text, struct err *err)
 {
 	const char *given = entry->config->placeholder, *name = entry->config->name;
+	struct bytes value = secret_get(entry->value);
+	_cleanup_free_ char *text = malloc((given ? strlen(given) : value.len) +
+					   PLACEHOLDER_RANDOM + 1);
 	int r;
 
-	if (value.len < PLACEHOLDER_MIN)
-		return err_say(
-			err, EINVAL,
-			"secret %s is shorter than %d bytes: a placeholder for it could turn "
-			"up by chance",
-			name, PLACEHOLDER_MIN);
-	entry->placeholder = malloc((given ? strlen(given) : value.len) + PLACEHOLDER_RANDOM + 1);
-	if (!entry->placeholder)
+	if (!text)
 		die_no_memory();
-	r = given ? placeholder_fill(given, KEEPER_RANDOM, entry->placeholder)
-		  : placeholder_make(value, entry->placeholder);
+	r = given ? placeholder_fill(given, KEEPER_RANDOM, text) : placeholder_make(value, text);
 	if (r < 0)
 		return err_set(err, -r, "make a placeholder");
-	if (memmem(entry->placeholder, strlen(entry->placeholder), value.data, value.len))
+	if (memmem(text, strlen(text), value.data, value.len))
 		return err_say(err, EINVAL, "secret %s: its placeholder has its value in it", name);
+	*ret_text = text;
+	text = NULL;
 	return 0;
 }
 
@@ -46,7 +42,13 @@ static int open_value(struct vault_entry *entry, struct err *err)
 		if (value.data[i] < 0x20 || value.data[i] >= 0x7f)
 			return err_say(err, EINVAL, "secret %s has a byte that no header can hold",
 				       entry->config->name);
-	return open_placeholder(entry, value, err);
+	if (value.len < PLACEHOLDER_MIN)
+		return err_say(
+			err, EINVAL,
+			"secret %s is shorter than %d bytes: a placeholder for it could turn "
+			"up by chance",
+			entry->config->name, PLACEHOLDER_MIN);
+	return 0;
 }
 
 /* A port of its own is a rule of its own. */
@@ -89,33 +91,8 @@ int vault_read_hosts(const struct keeper_secret *config, struct policy *policy,
 	return 0;
 }
 
-/* What comes back is searched for every secret, the LLM's keys too, whoever sends it. */
-static int make_sets(struct vault *vault, const struct vault_keys *keys, struct err *err)
-{
-	struct substitute_secret out[KEEPER_SECRETS_MAX];
-	struct scrub_secret back[KEEPER_SECRETS_MAX + KEEPER_LLMS_MAX];
-	int r;
-
-	for (size_t i = 0; i < vault->count; i++) {
-		const struct vault_entry *entry = &vault->entries[i];
-		struct bytes value, placeholder;
-		assert(entry->config && entry->value);
-		value = secret_get(entry->value);
-		placeholder = bytes_of(entry->placeholder);
-		out[i] = (struct substitute_secret){ placeholder, value, entry->config->places };
-		back[i] = (struct scrub_secret){ value, placeholder };
-	}
-	for (size_t i = 0; i < keys->count; i++)
-		back[vault->count + i] = (struct scrub_secret){ .value = secret_get(
-									keys->keys[i]) };
-	r = substitute_set_new(out, vault->count, &vault->substitutes);
-	if (r == 0)
-		r = scrub_set_new(back, vault->count + keys->count, &vault->scrubs);
-	return r < 0 ? err_set(err, -r, "prepare the secrets") : 0;
-}
-
-int vault_open(struct vault *vault, const struct keeper_config *config,
-	       const struct vault_keys *keys, struct policy *policy, struct err *err)
+int vault_open(struct vault *vault, const struct keeper_config *config, struct policy *policy,
+	       struct err *err)
 {
 	int r = 0;
 
@@ -127,24 +104,25 @@ int vault_open(struct vault *vault, const struct keeper_config *config,
 		struct vault_entry *entry = &vault->entries[vault->count];
 
 		entry->config = &config->secrets[vault->count];
+		entry->hosts = calloc(entry->config->host_count + 1, sizeof(*entry->hosts));
+		if (!entry->hosts)
+			die_no_memory();
 		r = open_value(entry, err);
 		if (r == 0)
 			r = vault_read_hosts(entry->config, policy, entry->hosts, err);
 		if (entry->config->may_be_cleartext)
 			vault->cleartext |= UINT64_C(1) << vault->count;
 	}
-	return r < 0 ? r : make_sets(vault, keys, err);
+	return r;
 }
 
 void vault_close(struct vault *vault)
 {
 	for (size_t i = 0; i < vault->count; i++) {
 		secret_free(vault->entries[i].value);
-		free(vault->entries[i].placeholder);
+		free(vault->entries[i].hosts);
 	}
 	free(vault->entries);
-	substitute_set_free(vault->substitutes);
-	scrub_set_free(vault->scrubs);
 	*vault = (struct vault){ .count = 0 };
 }
 

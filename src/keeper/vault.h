@@ -1,36 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The secrets of a run, beside the LLM's key: their values, what the agent has in their place,
- * and where each may go (INV-HOST-SCOPED).
+ * The secrets, beside the LLMs' keys: their values, and where each may go (INV-HOST-SCOPED). What
+ * an agent has in their place is its run's (keeper/terms.h).
  */
 #ifndef KEEPER_VAULT_H
 #define KEEPER_VAULT_H
 
 #include "config/keeper_config.h"
-#include "keeper/scrub.h"
 #include "keeper/secret.h"
-#include "keeper/substitute.h"
 #include "policy/rule.h"
 
 struct vault_entry {
 	const struct keeper_secret *config;
 	struct secret *value;
-	char *placeholder;
-	struct authority hosts[KEEPER_HOSTS_MAX]; /* patterns; a port of 0 is any */
+	struct authority *hosts; /* patterns; a port of 0 is any */
 };
 
 struct vault {
 	struct vault_entry *entries;
 	size_t count;
-	struct substitute_set *substitutes; /* placeholder to value, on the way out */
-	struct scrub_set *scrubs;           /* values to placeholders, on the way back */
-	uint64_t cleartext;                 /* mask of those that may go over plain HTTP */
-};
-
-/* The LLM's keys, which are looked for in what comes back as well. */
-struct vault_keys {
-	const struct secret *keys[KEEPER_LLMS_MAX];
-	size_t count;
+	uint64_t cleartext; /* mask of those that may go over plain HTTP */
 };
 
 /*
@@ -41,9 +30,13 @@ int vault_read_hosts(const struct keeper_secret *config, struct policy *policy,
 		     struct authority *ret_hosts, struct err *err) must_check;
 
 /* Opens every secret, and allows its hosts. vault_close is owed in any case. */
-int vault_open(struct vault *vault, const struct keeper_config *config,
-	       const struct vault_keys *keys, struct policy *policy, struct err *err) must_check;
+int vault_open(struct vault *vault, const struct keeper_config *config, struct policy *policy,
+	       struct err *err) must_check;
 void vault_close(struct vault *vault);
+
+/* A placeholder for a run: as the operator wrote it, or of the value's shape. To be freed. */
+int vault_make_placeholder(const struct vault_entry *entry, char **ret_text,
+			   struct err *err) must_check;
 
 /* Which secrets may go to a host, as a mask. */
 uint64_t vault_bound(const struct vault *vault, const struct authority *authority, bool is_tls);

@@ -19,7 +19,7 @@ void verbose_open(struct exchange *exchange, const struct link_open *open)
 	size_t method_len = open->method.len < METHOD_MAX ? open->method.len : METHOD_MAX;
 	size_t path_len = path.len < LABEL_MAX ? path.len : LABEL_MAX;
 
-	if (!exchange->run->keeper->config->verbose)
+	if (!exchange->peer->keeper->charter->config->verbose)
 		return;
 	/* Both are printable ASCII: the link has seen to that. */
 	if (asprintf(&exchange->label, "%.*s %.*s", (int)method_len, open->method.data,
@@ -71,14 +71,14 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 	print(line, len);
 }
 
-void verbose_refused(const struct keeper *keeper, const struct link_refused *refused)
+void verbose_refused(const struct peer *peer, const struct link_refused *refused)
 {
 	struct bytes query, path = bytes_cut(http_path_split(refused->path, &query), LABEL_MAX);
 	struct bytes method = bytes_cut(refused->method, METHOD_MAX);
 	struct bytes host = bytes_cut(refused->host, LABEL_MAX);
 	char line[1024];
 
-	if (!keeper->config->verbose)
+	if (!peer->keeper->charter->config->verbose)
 		return;
 	print(line, snprintf(line, sizeof(line), "warder: %.*s%s%.*s%.*s refused: %.*s%s",
 			     (int)method.len, method.data, method.len ? " " : "", (int)host.len,

@@ -13,6 +13,6 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 		     uint64_t now_ms);
 
 /* A line for what the gate has refused by itself. */
-void verbose_refused(const struct keeper *keeper, const struct link_refused *refused);
+void verbose_refused(const struct peer *peer, const struct link_refused *refused);
 
 #endif

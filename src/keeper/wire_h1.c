@@ -138,7 +138,7 @@ static void on_head(struct exchange *exchange, const struct http_head *head, uin
 /* Reads as far as the credit allows; false when it is to wait, or is over. */
 static bool step(struct exchange *exchange, struct bytes *input, uint64_t now_ms)
 {
-	struct h1_result *result = &exchange->run->keeper->result;
+	struct h1_result *result = &exchange->peer->keeper->result;
 	struct h1_reader *reader = &exchange->origin->reader;
 	size_t len = readable_len(exchange, input->len);
 	struct bytes part = { input->data, len };
@@ -219,12 +219,12 @@ static void on_input_end(struct exchange *exchange, int error, uint64_t now_ms)
 static bool may_read(const struct exchange *exchange)
 {
 	return exchange->origin->in.len == 0 && !exchange_holds_reply(exchange) &&
-	       !exchange->run->is_stalled && !exchange->is_reply_over;
+	       !exchange->peer->is_stalled && !exchange->is_reply_over;
 }
 
 static void read_origin(struct exchange *exchange, uint64_t now_ms)
 {
-	struct keeper *keeper = exchange->run->keeper;
+	struct keeper *keeper = exchange->peer->keeper;
 	struct origin *origin = exchange->origin;
 
 	do {

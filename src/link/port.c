@@ -27,7 +27,7 @@ static int read_port(struct link_port *port, uint64_t now_ms)
 			return -EPROTO;
 		if (event != LINK_NEEDS_MORE)
 			r = port->on_message(port, event, payload, now_ms);
-	} while (r == 0 && event != LINK_NEEDS_MORE);
+	} while (r == 0 && event != LINK_NEEDS_MORE && port->source.fd >= 0);
 	return r;
 }
 
@@ -35,7 +35,11 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 {
 	struct link_port *port = OWNER_OF(source, struct link_port, source);
 
-	if ((ready & LOOP_READ) && read_port(port, now_ms) < 0)
+	if (!(ready & LOOP_READ) || read_port(port, now_ms) == 0)
+		return;
+	if (port->on_over)
+		port->on_over(port, now_ms);
+	else
 		loop_end(port->loop);
 }
 
@@ -57,6 +61,10 @@ void link_port_close(struct link_port *port)
 
 	loop_remove(port->loop, &port->source);
 	close_fd(&fd);
+}
+
+void link_port_fini(struct link_port *port)
+{
 	link_reader_fini(&port->reader);
 	buf_fini(&port->out);
 }

@@ -24,6 +24,8 @@ struct link_port {
 	struct buf out; /* messages are added here */
 	size_t out_start;
 	link_port_message *on_message;
+	/* It is over, because of what came or because nothing more will. NULL: so is the loop. */
+	void (*on_over)(struct link_port *port, uint64_t now_ms);
 	bool waits_when_behind; /* reads no more while the other side takes nothing */
 };
 
@@ -31,8 +33,16 @@ struct link_port {
 int link_port_open(struct link_port *port, struct loop *loop, int fd, enum link_side side,
 		   size_t out_max, link_port_message *on_message) must_check;
 
-/* The descriptor is closed, too. */
+/* The descriptor is closed, too. Also from within on_message; what has come is heard no more. */
 void link_port_close(struct link_port *port);
+
+/* After it is closed, and not within one of its callbacks: frees what it has. */
+void link_port_fini(struct link_port *port);
+
+static inline bool link_port_has_more(const struct link_port *port)
+{
+	return port->out.len > port->out_start;
+}
 
 /* Whether the other side does not keep up with what has been added so far. */
 static inline bool link_port_is_behind(const struct link_port *port)

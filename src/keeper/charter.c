@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Charters. */
+#include "keeper/charter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "link/link.h"
+
+/* A wrong file is found at once, whether it is needed or not. */
+static bool needs_tls(const struct keeper_config *config)
+{
+	bool is_needed = config->upstream_ca != NULL || config->rule_count > 0 ||
+			 config->secret_count > 0;
+
+	for (size_t i = 0; i < config->llm_count; i++)
+		is_needed = is_needed || config->llms[i].url.is_tls;
+	return is_needed;
+}
+
+/* A key goes into one line of a head: nothing in it may end that line. */
+static int check_key(const struct secret *key, const char *source, struct err *err)
+{
+	struct bytes value = secret_get(key);
+
+	for (size_t i = 0; i < value.len; i++)
+		if (value.data[i] < 0x20 || value.data[i] >= 0x7f)
+			return err_say(err, EINVAL,
+				       "the key from %.200s has a byte that no header can hold",
+				       source);
+	return 0;
+}
+
+static int open_keys(struct charter *charter, struct err *err)
+{
+	const struct keeper_config *config = charter->config;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < config->llm_count; i++) {
+		const char *source = config->llms[i].key;
+
+		if (!source)
+			continue;
+		r = secret_open(source, &charter->llm_keys[i], err);
+		if (r == 0)
+			r = check_key(charter->llm_keys[i], source, err);
+	}
+	if (r == 0 && config->token_secret)
+		r = secret_open(config->token_secret, &charter->token_secret, err);
+	return r;
+}
+
+static size_t count_tunnels(const struct keeper_config *config)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < config->rule_count; i++)
+		count += config->rules[i].is_allow &&
+			 strncmp(config->rules[i].text, "tcp://", 6) == 0;
+	return count;
+}
+
+static int read_rules(struct charter *charter, struct err *err)
+{
+	const struct keeper_config *config = charter->config;
+	int r = 0;
+
+	if (count_tunnels(config) > LINK_TUNNELS_MAX)
+		return err_say(err, E2BIG, "more than %d rules tcp://HOST:PORT", LINK_TUNNELS_MAX);
+	for (size_t i = 0; r == 0 && i < config->rule_count; i++)
+		r = policy_add(&charter->policy, config->rules[i].text, config->rules[i].is_allow,
+			       err);
+	return r;
+}
+
+int charter_new(const struct keeper_config *config, struct charter **ret_charter, struct err *err)
+{
+	struct charter *charter = calloc(1, sizeof(*charter));
+	int r = 0;
+
+	if (!charter)
+		die_no_memory();
+	charter->use_count = 1;
+	charter->config = config;
+	if (needs_tls(config))
+		r = tls_client_new(config->upstream_ca, &charter->tls, err);
+	if (r == 0)
+		r = open_keys(charter, err);
+	if (r == 0)
+		r = read_rules(charter, err);
+	if (r == 0)
+		r = vault_open(&charter->vault, config, &charter->policy, err);
+	secret_forget_sources();
+	if (r < 0) {
+		charter_unref(charter);
+		return r;
+	}
+	*ret_charter = charter;
+	return 0;
+}
+
+struct charter *charter_ref(struct charter *charter)
+{
+	charter->use_count++;
+	return charter;
+}
+
+void charter_unref(struct charter *charter)
+{
+	if (!charter || --charter->use_count > 0)
+		return;
+	for (size_t i = 0; i < KEEPER_LLMS_MAX; i++)
+		secret_free(charter->llm_keys[i]);
+	secret_free(charter->token_secret);
+	policy_fini(&charter->policy);
+	vault_close(&charter->vault);
+	if (charter->tls)
+		tls_client_free(charter->tls);
+	if (charter->on_free)
+		charter->on_free(charter);
+	free(charter);
+}

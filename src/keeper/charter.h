@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a configuration comes to when it has been read: rules, secrets and keys, for every run
+ * alike. It never changes; a reload makes another one, and the one before lives until the last
+ * request that was decided by it has ended.
+ */
+#ifndef KEEPER_CHARTER_H
+#define KEEPER_CHARTER_H
+
+#include "config/keeper_config.h"
+#include "keeper/vault.h"
+#include "policy/rule.h"
+#include "tls/tls_client.h"
+
+struct charter {
+	unsigned int use_count;
+	const struct keeper_config *config;
+	struct policy policy; /* which hosts may be reached */
+	struct vault vault;
+	struct secret *llm_keys[KEEPER_LLMS_MAX]; /* by the number of the LLM, or NULL */
+	struct secret *token_secret;              /* or NULL: a link is one run */
+	struct tls_client *tls;                   /* NULL while no upstream needs it */
+	void (*on_free)(struct charter *charter); /* or NULL; `config` may go, too */
+};
+
+/* Opens what the configuration names: certificates and secrets. The caller has the first use. */
+int charter_new(const struct keeper_config *config, struct charter **ret_charter,
+		struct err *err) must_check;
+
+struct charter *charter_ref(struct charter *charter);
+/* The last use frees it, and wipes what it holds. NULL is fine. */
+void charter_unref(struct charter *charter);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A gate as the keeper knows it: its link, the exchanges on it, and whose they are. That is one
+ * run, or, where a gate serves agents that warder did not start, whichever run the token of a
+ * request names.
+ */
+#ifndef KEEPER_PEER_H
+#define KEEPER_PEER_H
+
+#include "keeper/keeper.h"
+#include "keeper/learn.h"
+#include "keeper/run.h"
+#include "link/port.h"
+
+#define PEER_OUT_MAX  (32 << 20) /* what may wait to be written to the gate */
+#define PEER_RUNS_MAX 4096       /* known by their tokens; one that does nothing makes room */
+
+/* A host that no rule allows, as an option would name it. */
+struct refused_host {
+	char name[HOST_MAX + 64];
+	uint64_t count;
+};
+
+#define PEER_REFUSED_HOSTS_MAX 16
+
+struct peer {
+	struct loop_deferred deferred; /* first: freed at the end of a turn */
+	struct keeper *keeper;
+	struct peer *next, **at; /* all of the keeper's */
+	struct peer *next_dirty; /* those with something to write */
+	struct link_port link;
+	struct run *run;       /* or NULL: every request names its own */
+	bool asks_tokens;      /* every request has one; with a run, that run's */
+	struct run **by_token; /* runs that tokens have named, by a hash; or NULL */
+	size_t token_run_count;
+	struct exchange **exchanges; /* by their number, modulo how many places there are */
+	size_t place_count;
+	bool is_stalled; /* the gate does not keep up: origins wait */
+	bool is_dirty, is_over;
+	uint64_t allowed, refused;
+	struct refused_host *refused_hosts; /* the first of them */
+	size_t refused_host_count;
+	struct learn *learn; /* what was refused, for a draft, owned; or NULL */
+	/* Its link has ended: the last that is heard of it; what it has counted is still there. */
+	void (*on_over)(struct peer *peer, uint64_t now_ms);
+	void *owner; /* of whoever waits for that */
+};
+
+/*
+ * Takes the link and the run over, records that the run begins, and says hello. On failure
+ * nothing is taken, and `err` explains.
+ */
+int peer_open(struct keeper *keeper, int link_fd, struct run *run, bool asks_tokens,
+	      struct peer **ret_peer, struct err *err) must_check;
+
+/* Ends every exchange with `why`, and the link. It may be called from anywhere, and twice. */
+void peer_close(struct peer *peer, const char *why, uint64_t now_ms);
+
+/* Where messages to the gate are written; they go out at the end of the turn. */
+struct buf *peer_out(struct peer *peer);
+
+/* Writes what the link takes; true when there is more to write. */
+bool peer_flush(struct peer *peer, uint64_t now_ms);
+
+/* -EPROTO when the number is in use, or there are too many. */
+int peer_add_exchange(struct peer *peer, struct exchange *exchange) must_check;
+void peer_remove_exchange(struct peer *peer, const struct exchange *exchange);
+
+/* The run that a token has named. NULL with what `err` says when there are too many. */
+struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64_t now_ms,
+			  struct err *err);
+
+/* For the end, where somebody may wonder what was missing. */
+void peer_note_refused_host(struct peer *peer, const char *name);
+
+#endif
