@@ -1,0 +1,1200 @@
+/* SPDX-License-Identifier: MIT */
+/* The conformance tests. */
+#include "store/conformance.h"
+
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/money.h"
+
+#define PATIENCE_MS 5000 /* more than STORE_ANSWER_MS: who has not answered by then never does */
+#define CENT        (MONEY_UNIT / 100)
+#define CROWD       1000
+#define NAME_MAX_   96
+
+static const struct backend *backend;
+static struct loop loop;
+static struct store *store;
+static uint64_t told_ms; /* the time that is passed in, where the backend goes by it */
+static unsigned int serial;
+
+/* Whose requests a test makes; new names for each. */
+static struct {
+	char run[NAME_MAX_], account[NAME_MAX_];
+	char meters[STORE_CLAIMS_MAX][NAME_MAX_]; /* the run's, the account's, a host's */
+} self;
+
+static struct {
+	unsigned int count[2]; /* by kind */
+	char about[NAME_MAX_]; /* the last */
+} news;
+
+/* ---- time ---- */
+
+static uint64_t now(void)
+{
+	return backend->has_own_clock ? clock_now_ms() : told_ms;
+}
+
+static void flush(void)
+{
+	if (store->ops->flush)
+		store->ops->flush(store, now());
+}
+
+/* Turns the loop for a while, or until something has happened. */
+static void turn_until(const bool *is_over, uint64_t wait_ms)
+{
+	uint64_t end = clock_now_ms() + wait_ms;
+
+	while (!(is_over && *is_over) && clock_now_ms() < end)
+		assert_int_equal(loop_turn(&loop, 5), 0);
+}
+
+static void wait_for(const bool *is_done)
+{
+	flush();
+	turn_until(is_done, PATIENCE_MS);
+	assert_true(*is_done);
+}
+
+static void pass_ms(uint64_t ms)
+{
+	if (backend->has_own_clock)
+		turn_until(NULL, ms);
+	else
+		told_ms += ms;
+}
+
+/* ---- asking ---- */
+
+struct ask {
+	struct store_reservation reservation;
+	bool is_done;
+};
+
+static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
+{
+	struct ask *ask = OWNER_OF(reservation, struct ask, reservation);
+
+	(void)now_ms;
+	assert_false(ask->is_done); /* once each */
+	ask->is_done = true;
+}
+
+static void mint(char *ret_id, size_t size, const char *what)
+{
+	char ulid[RUNID_ULID_LEN + 1];
+
+	assert_int_equal(runid_new(ulid), 0);
+	snprintf(ret_id, size, "%s-%s-%u", what, ulid, ++serial);
+}
+
+/* A request that has not been made: claims on the run's meter, then the account's, then a host's.
+ */
+static void prepare(struct ask *ask, const struct limits *limits, size_t count, uint64_t bytes,
+		    uint64_t spend)
+{
+	*ask = (struct ask){ .reservation = { .run_id = self.run,
+					      .account = self.account,
+					      .attempt = 1,
+					      .claim_count = count,
+					      .bytes = bytes,
+					      .spend = spend,
+					      .verdict = STORE_UNREACHABLE,
+					      .on_done = on_reserved } };
+	mint(ask->reservation.id, sizeof(ask->reservation.id), "hold");
+	for (size_t i = 0; i < count; i++)
+		ask->reservation.claims[i] = (struct store_claim){ self.meters[i], limits[i] };
+}
+
+static enum store_verdict make(struct ask *ask)
+{
+	store->ops->reserve(store, &ask->reservation, now());
+	wait_for(&ask->is_done);
+	return ask->reservation.verdict;
+}
+
+/* One claim, on the run's meter. */
+static enum store_verdict take(struct ask *ask, struct limits limits, uint64_t bytes,
+			       uint64_t spend)
+{
+	prepare(ask, &limits, 1, bytes, spend);
+	return make(ask);
+}
+
+/* The same for the run and its account, with no limits of the run's. */
+static enum store_verdict take_of_account(struct ask *ask, struct limits limits, uint64_t spend)
+{
+	const struct limits both[] = { { 0 }, limits };
+
+	prepare(ask, both, 2, 0, spend);
+	return make(ask);
+}
+
+static void settle(const struct ask *ask, uint64_t bytes, uint64_t cost, const char *call_id)
+{
+	store->ops->settle(store,
+			   &(struct store_settlement){ .id = ask->reservation.id,
+						       .bytes = bytes,
+						       .is_cost_known = true,
+						       .cost = cost,
+						       .call_id = call_id },
+			   now());
+	flush();
+}
+
+static void settle_without_cost(const struct ask *ask, uint64_t bytes, const char *call_id)
+{
+	store->ops->settle(store,
+			   &(struct store_settlement){
+				   .id = ask->reservation.id, .bytes = bytes, .call_id = call_id },
+			   now());
+	flush();
+}
+
+struct reading {
+	struct store_meter meter;
+	bool is_done;
+};
+
+static void on_read(struct store_meter *meter, uint64_t now_ms)
+{
+	(void)now_ms;
+	OWNER_OF(meter, struct reading, meter)->is_done = true;
+}
+
+static struct store_meter read_meter(const char *name)
+{
+	struct reading reading = { .meter = { .meter = name, .on_done = on_read } };
+
+	store->ops->read_meter(store, &reading.meter, now());
+	wait_for(&reading.is_done);
+	assert_int_equal(reading.meter.verdict, STORE_GRANTED);
+	return reading.meter;
+}
+
+/* What is settled has no answer, so the meter may get there a little later. */
+static void expect_money(const char *name, uint64_t spent, uint64_t reserved)
+{
+	uint64_t end = clock_now_ms() + PATIENCE_MS;
+	struct store_meter meter = read_meter(name);
+
+	while ((meter.spent != spent || meter.reserved != reserved) && clock_now_ms() < end) {
+		turn_until(NULL, 5);
+		meter = read_meter(name);
+	}
+	assert_int_equal(meter.spent, spent);
+	assert_int_equal(meter.reserved, reserved);
+}
+
+struct opening {
+	struct store_run run;
+	bool is_done;
+};
+
+static void on_opened(struct store_run *run, uint64_t now_ms)
+{
+	(void)now_ms;
+	OWNER_OF(run, struct opening, run)->is_done = true;
+}
+
+static enum store_verdict open_attempt(uint32_t attempt, uint64_t *ret_begun_at)
+{
+	struct opening opening = { .run = { .run_id = self.run,
+					    .account = self.account,
+					    .attempt = attempt,
+					    .on_done = on_opened } };
+
+	store->ops->open_run(store, &opening.run, now());
+	wait_for(&opening.is_done);
+	if (ret_begun_at)
+		*ret_begun_at = opening.run.begun_at;
+	return opening.run.verdict;
+}
+
+static enum store_verdict open_run(void)
+{
+	return open_attempt(1, NULL);
+}
+
+static void close_run(void)
+{
+	store->ops->close_run(store, self.run, now());
+	flush();
+}
+
+struct telling {
+	struct store_call call;
+	bool is_done;
+};
+
+static void on_reconciled(struct store_call *call, uint64_t now_ms)
+{
+	(void)now_ms;
+	OWNER_OF(call, struct telling, call)->is_done = true;
+}
+
+static struct store_call reconcile(const char *call_id, uint64_t cost)
+{
+	struct telling telling = { .call = { .call_id = call_id,
+					     .run_id = self.run,
+					     .account = self.account,
+					     .attempt = 1,
+					     .cost = cost,
+					     .on_done = on_reconciled } };
+
+	store->ops->reconcile(store, &telling.call, now());
+	wait_for(&telling.is_done);
+	assert_int_equal(telling.call.verdict, STORE_GRANTED);
+	return telling.call;
+}
+
+struct revoking {
+	struct store_revocation revocation;
+	bool is_done;
+};
+
+static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
+{
+	(void)now_ms;
+	OWNER_OF(revocation, struct revoking, revocation)->is_done = true;
+}
+
+static void revoke_run(void)
+{
+	struct revoking revoking = { .revocation = { .run_id = self.run, .on_done = on_revoked } };
+
+	store->ops->revoke(store, &revoking.revocation, now());
+	wait_for(&revoking.is_done);
+	assert_int_equal(revoking.revocation.verdict, STORE_GRANTED);
+}
+
+static void on_news(struct store *from, enum store_news kind, const char *about, uint64_t now_ms)
+{
+	(void)from;
+	(void)now_ms;
+	news.count[kind]++;
+	snprintf(news.about, sizeof(news.about), "%s", about);
+}
+
+/* Within a second of its happening; a little more for a machine that is busy. */
+static void expect_news(enum store_news kind, unsigned int count, const char *about)
+{
+	uint64_t end = clock_now_ms() + 2000;
+
+	while (news.count[kind] < count && clock_now_ms() < end)
+		turn_until(NULL, 5);
+	assert_int_equal(news.count[kind], count);
+	assert_string_equal(news.about, about);
+}
+
+/* ---- a keeper for each test ---- */
+
+static struct store *open_store(void)
+{
+	struct store *opened = backend->open(&loop);
+
+	assert_non_null(opened);
+	opened->on_news = on_news;
+	return opened;
+}
+
+/* Whoever was there before has used nothing of these. */
+static void be_somebody_else(void)
+{
+	mint(self.run, sizeof(self.run), "r");
+	mint(self.account, sizeof(self.account), "a");
+	snprintf(self.meters[0], NAME_MAX_, "run:%.64s", self.run);
+	snprintf(self.meters[1], NAME_MAX_, "account:%.64s", self.account);
+	snprintf(self.meters[2], NAME_MAX_, "host:%.64s.test", self.run);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	assert_int_equal(loop_init(&loop), 0);
+	told_ms = clock_now_ms();
+	memset(&news, 0, sizeof(news));
+	be_somebody_else();
+	store = open_store();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	if (store)
+		store->ops->close(store);
+	store = NULL;
+	loop_fini(&loop);
+	return 0;
+}
+
+static void reopen(void)
+{
+	store->ops->close(store);
+	store = open_store();
+}
+
+/* ---- what is granted, and what is refused ---- */
+
+static void what_is_granted_is_held_and_what_is_settled_is_used(void **state)
+{
+	const struct limits limits[] = { { .concurrent = 2, .bytes = 1000, .spend = CENT },
+					 { .spend = CENT },
+					 { .concurrent = 2 } };
+	struct store_meter meter;
+	struct ask ask;
+
+	(void)state;
+	prepare(&ask, limits, 3, 100, CENT / 2);
+	assert_int_equal(make(&ask), STORE_GRANTED);
+	for (size_t i = 0; i < 3; i++) {
+		meter = read_meter(self.meters[i]);
+		assert_int_equal(meter.concurrent, 1);
+		assert_int_equal(meter.reserved, CENT / 2);
+		assert_int_equal(meter.spent, 0);
+	}
+	settle(&ask, 70, CENT / 4, "call");
+	for (size_t i = 0; i < 3; i++) {
+		expect_money(self.meters[i], CENT / 4, 0);
+		meter = read_meter(self.meters[i]);
+		assert_int_equal(meter.concurrent, 0);
+		assert_int_equal(meter.bytes, 70);
+	}
+}
+
+static void a_meter_that_nobody_has_used_is_at_nothing(void **state)
+{
+	struct store_meter meter = read_meter(self.meters[0]);
+
+	(void)state;
+	assert_int_equal(meter.bytes + meter.spent + meter.reserved + meter.concurrent, 0);
+}
+
+static void no_claims_are_granted(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	prepare(&ask, NULL, 0, 0, 0);
+	assert_int_equal(make(&ask), STORE_GRANTED);
+	settle(&ask, 10, 0, "");
+}
+
+static void without_limits_everything_is_counted(void **state)
+{
+	struct ask asks[20];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+		assert_int_equal(take(&asks[i], (struct limits){ 0 }, 1000, CENT), STORE_GRANTED);
+	assert_int_equal(read_meter(self.meters[0]).reserved, 20 * CENT);
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+		settle(&asks[i], 2000, 2 * CENT, "");
+	expect_money(self.meters[0], 40 * CENT, 0);
+	assert_int_equal(read_meter(self.meters[0]).bytes, 40000);
+}
+
+/* Each limit alone lets one request pass, and refuses the next by its name. */
+static void every_limit_has_its_verdict(void **state)
+{
+	static const struct {
+		struct limits limits;
+		enum store_verdict verdict;
+		bool is_by_waiting;
+	} rows[] = {
+		{ { .rate_milli = 100, .burst = 1 }, STORE_NO_RATE, true },
+		{ { .concurrent = 1 }, STORE_NO_PLACE, true },
+		{ { .bytes = 150 }, STORE_NO_BYTES, false },
+		{ { .spend = CENT + CENT / 2 }, STORE_NO_MONEY, false },
+	};
+	const struct limits ample = { .rate_milli = 1000000,
+				      .burst = 1000,
+				      .concurrent = 1000,
+				      .bytes = 1000000,
+				      .spend = MONEY_UNIT };
+	struct ask ask;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		for (size_t place = 0; place < STORE_CLAIMS_MAX; place++) {
+			struct limits limits[STORE_CLAIMS_MAX] = { ample, ample, ample };
+
+			be_somebody_else();
+			limits[place] = rows[i].limits;
+			prepare(&ask, limits, STORE_CLAIMS_MAX, 100, CENT);
+			assert_int_equal(make(&ask), STORE_GRANTED);
+			prepare(&ask, limits, STORE_CLAIMS_MAX, 100, CENT);
+			assert_int_equal(make(&ask), rows[i].verdict);
+			assert_int_equal(ask.reservation.refused_claim, place);
+			assert_int_equal(ask.reservation.retry_ms > 0, rows[i].is_by_waiting);
+			assert_true(ask.reservation.retry_ms <= 10000);
+		}
+}
+
+/* A refusal by the last of the claims leaves nothing in the others: not even in their rate. */
+static void all_of_it_or_nothing(void **state)
+{
+	const struct limits once = { .rate_milli = 1, .burst = 1, .concurrent = 1 };
+	const struct limits limits[] = { once, once, { .spend = CENT } };
+	struct ask refused, granted;
+
+	(void)state;
+	prepare(&refused, limits, 3, 500, 2 * CENT);
+	assert_int_equal(make(&refused), STORE_NO_MONEY);
+	assert_int_equal(refused.reservation.refused_claim, 2);
+	for (size_t i = 0; i < 3; i++) {
+		struct store_meter meter = read_meter(self.meters[i]);
+
+		assert_int_equal(meter.concurrent + meter.reserved + meter.bytes, 0);
+	}
+	settle(&refused, 500, CENT, ""); /* there is no such hold */
+	expect_money(self.meters[0], 0, 0);
+	prepare(&granted, limits, 3, 500, CENT);
+	assert_int_equal(make(&granted), STORE_GRANTED);
+}
+
+static void limits_are_those_of_the_last_claim(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, (struct limits){ .spend = CENT }, 0, CENT), STORE_GRANTED);
+	assert_int_equal(take(&ask, (struct limits){ .spend = CENT }, 0, 1), STORE_NO_MONEY);
+	assert_int_equal(take(&ask, (struct limits){ .spend = 2 * CENT }, 0, CENT), STORE_GRANTED);
+	assert_int_equal(take(&ask, (struct limits){ .spend = CENT }, 0, 1), STORE_NO_MONEY);
+	assert_int_equal(take(&ask, (struct limits){ 0 }, 0, CENT), STORE_GRANTED);
+	assert_int_equal(take(&ask, (struct limits){ .concurrent = 3 }, 0, 0), STORE_NO_PLACE);
+	assert_int_equal(take(&ask, (struct limits){ .concurrent = 4 }, 0, 0), STORE_GRANTED);
+}
+
+/* What was used may be more than was asked for; the next one finds it gone. */
+static void what_was_really_used_counts(void **state)
+{
+	const struct limits limits = { .bytes = 1000, .spend = 10 * CENT };
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, limits, 10, CENT), STORE_GRANTED);
+	settle(&ask, 1000, CENT, "");
+	expect_money(self.meters[0], CENT, 0);
+	assert_int_equal(take(&ask, limits, 1, 0), STORE_NO_BYTES);
+	assert_int_equal(take(&ask, (struct limits){ .spend = 10 * CENT }, 0, CENT), STORE_GRANTED);
+	settle(&ask, 0, 20 * CENT, "");
+	expect_money(self.meters[0], 21 * CENT, 0);
+	assert_int_equal(take(&ask, (struct limits){ .spend = 10 * CENT }, 0, 1), STORE_NO_MONEY);
+}
+
+static void a_hold_is_settled_once(void **state)
+{
+	struct ask ask, other;
+
+	(void)state;
+	assert_int_equal(take(&ask, (struct limits){ .spend = MONEY_UNIT }, 100, CENT),
+			 STORE_GRANTED);
+	assert_int_equal(take(&other, (struct limits){ .spend = MONEY_UNIT }, 100, CENT),
+			 STORE_GRANTED);
+	settle(&ask, 50, CENT, "call-1");
+	settle(&ask, 50, CENT, "call-1");
+	settle(&ask, 70, CENT, "call-2");
+	settle_without_cost(&ask, 80, "");
+	expect_money(self.meters[0], CENT, CENT);
+	assert_int_equal(read_meter(self.meters[0]).concurrent, 1);
+	settle(&other, 0, 0, "");
+	expect_money(self.meters[0], CENT, 0);
+	assert_int_equal(read_meter(self.meters[0]).bytes, 50);
+	assert_int_equal(read_meter(self.meters[0]).concurrent, 0);
+}
+
+/* ---- crowds ---- */
+
+static struct {
+	size_t done, granted, refused;
+	enum store_verdict reason;
+	bool is_over;
+	char granted_ids[CROWD][STORE_ID_MAX];
+} crowd;
+
+/* Whoever asked may free what it asked with as soon as it has the answer. */
+static void forget(struct store_reservation *reservation, uint64_t now_ms)
+{
+	(void)now_ms;
+	if (reservation->verdict == STORE_GRANTED)
+		snprintf(crowd.granted_ids[crowd.granted++], STORE_ID_MAX, "%s", reservation->id);
+	else if (reservation->verdict == crowd.reason)
+		crowd.refused++;
+	crowd.is_over = ++crowd.done == CROWD;
+	free(OWNER_OF(reservation, struct ask, reservation));
+}
+
+static struct store_reservation *new_member(struct limits limits, uint64_t bytes, uint64_t spend)
+{
+	const struct limits both[] = { { 0 }, limits };
+	struct ask *ask = malloc(sizeof(*ask));
+
+	assert_non_null(ask);
+	prepare(ask, both, 2, bytes, spend);
+	ask->reservation.on_done = forget;
+	return &ask->reservation;
+}
+
+/* All in one list, or one by one in one turn; taken in turn by the stores there are. */
+static void race(struct store **stores, size_t count, bool is_list, struct limits limits,
+		 uint64_t bytes, uint64_t spend, enum store_verdict reason)
+{
+	memset(&crowd, 0, sizeof(crowd));
+	crowd.reason = reason;
+	if (is_list) {
+		struct store_reservation *first = NULL;
+
+		for (size_t i = 0; i < CROWD; i++) {
+			struct store_reservation *member = new_member(limits, bytes, spend);
+
+			member->next = first;
+			first = member;
+		}
+		stores[0]->ops->reserve(stores[0], first, now());
+	} else {
+		for (size_t i = 0; i < CROWD; i++) {
+			struct store *one = stores[i % count];
+
+			one->ops->reserve(one, new_member(limits, bytes, spend), now());
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		if (stores[i]->ops->flush)
+			stores[i]->ops->flush(stores[i], now());
+	turn_until(&crowd.is_over, 30000);
+	assert_int_equal(crowd.done, CROWD);
+}
+
+static void settle_crowd(uint64_t bytes, uint64_t cost)
+{
+	for (size_t i = 0; i < crowd.granted; i++) {
+		struct ask ask;
+
+		snprintf(ask.reservation.id, STORE_ID_MAX, "%s", crowd.granted_ids[i]);
+		settle(&ask, bytes, cost, "");
+	}
+}
+
+static void a_thousand_race_for_ten(void **state)
+{
+	static const struct {
+		struct limits limits;
+		uint64_t bytes, spend;
+		enum store_verdict reason;
+	} rows[] = {
+		{ { .concurrent = 10 }, 0, 0, STORE_NO_PLACE },
+		{ { .bytes = 1000 }, 100, 0, STORE_NO_BYTES },
+		{ { .spend = 10 * CENT }, 0, CENT, STORE_NO_MONEY },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		for (int is_list = 0; is_list < 2; is_list++) {
+			be_somebody_else();
+			race(&store, 1, is_list, rows[i].limits, rows[i].bytes, rows[i].spend,
+			     rows[i].reason);
+			assert_int_equal(crowd.granted, 10);
+			assert_int_equal(crowd.refused, CROWD - 10);
+			/* What was not used is there again. */
+			settle_crowd(rows[i].bytes / 2, rows[i].spend / 2);
+			expect_money(self.meters[1], 10 * (rows[i].spend / 2), 0);
+			race(&store, 1, is_list, rows[i].limits, rows[i].bytes, rows[i].spend,
+			     rows[i].reason);
+			assert_int_equal(crowd.granted, rows[i].reason == STORE_NO_PLACE ? 10 : 5);
+		}
+}
+
+static void the_first_in_a_list_come_first(void **state)
+{
+	struct ask asks[4];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
+		prepare(&asks[i], &(struct limits){ .concurrent = 2 }, 1, 0, 0);
+		if (i > 0)
+			asks[i - 1].reservation.next = &asks[i].reservation;
+	}
+	store->ops->reserve(store, &asks[0].reservation, now());
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+		wait_for(&asks[i].is_done);
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+		assert_int_equal(asks[i].reservation.verdict,
+				 i < 2 ? STORE_GRANTED : STORE_NO_PLACE);
+}
+
+static struct ask follow_up;
+
+static void on_follow_up(struct store_reservation *reservation, uint64_t now_ms)
+{
+	store->ops->settle(
+		store, &(struct store_settlement){ .id = reservation->id, .call_id = "" }, now_ms);
+	on_reserved(reservation, now_ms);
+}
+
+static void on_first(struct store_reservation *reservation, uint64_t now_ms)
+{
+	on_follow_up(reservation, now_ms);
+	store->ops->reserve(store, &follow_up.reservation, now_ms);
+}
+
+static void an_answer_may_lead_to_the_next_question(void **state)
+{
+	const struct limits limits = { .concurrent = 1 };
+	struct ask first;
+
+	(void)state;
+	prepare(&follow_up, &limits, 1, 0, 0);
+	follow_up.reservation.on_done = on_follow_up;
+	prepare(&first, &limits, 1, 0, 0);
+	first.reservation.on_done = on_first;
+	assert_int_equal(make(&first), STORE_GRANTED);
+	wait_for(&follow_up.is_done);
+	assert_int_equal(follow_up.reservation.verdict, STORE_GRANTED);
+	expect_money(self.meters[0], 0, 0);
+	assert_int_equal(read_meter(self.meters[0]).concurrent, 0);
+}
+
+/* ---- rates ---- */
+
+static unsigned int count_granted(struct limits limits, unsigned int asked, uint64_t *ret_retry_ms)
+{
+	unsigned int granted = 0;
+
+	for (unsigned int i = 0; i < asked; i++) {
+		struct ask ask;
+		enum store_verdict verdict = take(&ask, limits, 0, 0);
+
+		assert_true(verdict == STORE_GRANTED || verdict == STORE_NO_RATE);
+		granted += verdict == STORE_GRANTED;
+		*ret_retry_ms = ask.reservation.retry_ms;
+		settle(&ask, 0, 0, "");
+	}
+	return granted;
+}
+
+/* One with a clock of its own goes on while it is asked: what may come in that time is allowed. */
+static void expect_granted(struct limits limits, unsigned int asked, unsigned int wanted)
+{
+	uint64_t begin = clock_now_ms(), retry_ms = 0;
+	unsigned int granted = count_granted(limits, asked, &retry_ms), more = 0;
+
+	if (backend->has_own_clock)
+		more = (unsigned int)((clock_now_ms() - begin) * limits.rate_milli / 1000000 + 1);
+	assert_in_range(granted, wanted, wanted + more);
+	assert_in_range(retry_ms, 1, (1000000 + limits.rate_milli - 1) / limits.rate_milli);
+}
+
+static void a_rate_has_a_burst_and_then_its_pace(void **state)
+{
+	const struct limits limits = { .rate_milli = 5000, .burst = 5 };
+
+	(void)state;
+	expect_granted(limits, 20, 5);
+	pass_ms(200);
+	expect_granted(limits, 20, 1);
+	pass_ms(600);
+	expect_granted(limits, 20, 3);
+	pass_ms(1500); /* more than fills it */
+	expect_granted(limits, 20, 5);
+}
+
+static void waiting_as_told_is_enough(void **state)
+{
+	const struct limits limits = { .rate_milli = 3000, .burst = 1 };
+	uint64_t retry_ms = 0;
+	struct ask ask;
+
+	(void)state;
+	count_granted(limits, 10, &retry_ms);
+	for (int i = 0; i < 3; i++) {
+		/* A refusal costs nothing: else whoever asks all the time never gets through. */
+		while (take(&ask, limits, 0, 0) == STORE_GRANTED)
+			settle(&ask, 0, 0, "");
+		assert_in_range(ask.reservation.retry_ms, 1, 334);
+		pass_ms(ask.reservation.retry_ms);
+		assert_int_equal(take(&ask, limits, 0, 0), STORE_GRANTED);
+	}
+}
+
+static void a_burst_of_none_is_a_second(void **state)
+{
+	(void)state;
+	expect_granted((struct limits){ .rate_milli = 8000 }, 20, 8);
+	be_somebody_else();
+	expect_granted((struct limits){ .rate_milli = 100 }, 5, 1); /* one every ten seconds */
+}
+
+static void a_slow_rate_tells_a_long_wait(void **state)
+{
+	uint64_t retry_ms = 0;
+
+	(void)state;
+	assert_int_equal(
+		count_granted((struct limits){ .rate_milli = 100, .burst = 1 }, 2, &retry_ms), 1);
+	assert_in_range(retry_ms, 5000, 10000);
+}
+
+/* ---- money whose amount is not known ---- */
+
+static void what_has_no_cost_yet_stays_reserved(void **state)
+{
+	const struct limits limits = { .concurrent = 1, .bytes = 1000, .spend = CENT };
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take_of_account(&ask, limits, CENT), STORE_GRANTED);
+	settle_without_cost(&ask, 30, "");
+	expect_money(self.meters[1], 0, CENT);
+	assert_int_equal(read_meter(self.meters[1]).concurrent, 0); /* its place is free */
+	assert_int_equal(read_meter(self.meters[1]).bytes, 30);
+	assert_int_equal(take_of_account(&ask, limits, 1), STORE_NO_MONEY); /* its money is not */
+	assert_int_equal(take_of_account(&ask, limits, 0), STORE_GRANTED);
+}
+
+static void where_no_money_was_reserved_none_is_kept(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, (struct limits){ .concurrent = 1 }, 10, 0), STORE_GRANTED);
+	settle_without_cost(&ask, 10, "call");
+	expect_money(self.meters[0], 0, 0);
+	assert_int_equal(take(&ask, (struct limits){ .concurrent = 1 }, 10, 0), STORE_GRANTED);
+}
+
+static void what_was_kept_is_reconciled_by_its_call(void **state)
+{
+	struct store_call call;
+	struct ask ask, other;
+	char id[NAME_MAX_], other_id[NAME_MAX_];
+
+	(void)state;
+	mint(id, STORE_CALL_ID_MAX, "call");
+	mint(other_id, STORE_CALL_ID_MAX, "call");
+	assert_int_equal(take_of_account(&ask, (struct limits){ .spend = MONEY_UNIT }, 10 * CENT),
+			 STORE_GRANTED);
+	assert_int_equal(take_of_account(&other, (struct limits){ .spend = MONEY_UNIT }, 5 * CENT),
+			 STORE_GRANTED);
+	settle_without_cost(&ask, 0, id);
+	settle_without_cost(&other, 0, other_id);
+	expect_money(self.meters[1], 0, 15 * CENT);
+	call = reconcile(id, 3 * CENT);
+	assert_true(call.was_known);
+	assert_int_equal(call.counted, 0); /* it was reserved, not counted as spent */
+	for (size_t i = 0; i < 2; i++)
+		expect_money(self.meters[i], 3 * CENT, 5 * CENT);
+	for (int again = 0; again < 2; again++) { /* changes nothing */
+		call = reconcile(id, 3 * CENT);
+		assert_true(call.was_known);
+		assert_int_equal(call.counted, 3 * CENT);
+		for (size_t i = 0; i < 2; i++)
+			expect_money(self.meters[i], 3 * CENT, 5 * CENT);
+	}
+}
+
+static void what_was_counted_is_corrected(void **state)
+{
+	struct store_call call;
+	char id[NAME_MAX_];
+	struct ask ask;
+
+	(void)state;
+	mint(id, STORE_CALL_ID_MAX, "call");
+	assert_int_equal(take_of_account(&ask, (struct limits){ .spend = MONEY_UNIT }, 10 * CENT),
+			 STORE_GRANTED);
+	settle(&ask, 0, 4 * CENT, id);
+	expect_money(self.meters[1], 4 * CENT, 0);
+	call = reconcile(id, 6 * CENT);
+	assert_true(call.was_known);
+	assert_int_equal(call.counted, 4 * CENT);
+	for (size_t i = 0; i < 2; i++)
+		expect_money(self.meters[i], 6 * CENT, 0);
+	call = reconcile(id, CENT);
+	assert_int_equal(call.counted, 6 * CENT);
+	for (size_t i = 0; i < 2; i++)
+		expect_money(self.meters[i], CENT, 0);
+	call = reconcile(id, CENT);
+	assert_int_equal(call.counted, CENT);
+	expect_money(self.meters[1], CENT, 0);
+}
+
+static void a_call_behind_our_back_is_counted_once(void **state)
+{
+	struct store_call call;
+	char id[NAME_MAX_];
+
+	(void)state;
+	mint(id, STORE_CALL_ID_MAX, "call");
+	call = reconcile(id, 7 * CENT);
+	assert_false(call.was_known);
+	assert_int_equal(call.counted, 0);
+	call = reconcile(id, 7 * CENT);
+	assert_true(call.was_known);
+	assert_int_equal(call.counted, 7 * CENT);
+	for (size_t i = 0; i < 2; i++)
+		expect_money(self.meters[i], 7 * CENT, 0);
+}
+
+static void without_an_account_only_the_run_is_corrected(void **state)
+{
+	char id[NAME_MAX_];
+
+	(void)state;
+	mint(id, STORE_CALL_ID_MAX, "call");
+	self.account[0] = '\0';
+	reconcile(id, CENT);
+	expect_money(self.meters[0], CENT, 0);
+	expect_money(self.meters[1], 0, 0);
+	expect_money("account:", 0, 0);
+}
+
+/* The upstream's log may be read before the end of the reply is: the call counts once. */
+static void the_log_may_be_quicker_than_the_reply(void **state)
+{
+	char ids[2][NAME_MAX_];
+	struct ask asks[2];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		mint(ids[i], STORE_CALL_ID_MAX, "call");
+		assert_int_equal(
+			take_of_account(&asks[i], (struct limits){ .spend = MONEY_UNIT }, 5 * CENT),
+			STORE_GRANTED);
+		assert_false(reconcile(ids[i], CENT).was_known);
+	}
+	expect_money(self.meters[1], 2 * CENT, 10 * CENT);
+	settle(&asks[0], 0, CENT, ids[0]);
+	expect_money(self.meters[1], 2 * CENT, 5 * CENT);
+	settle_without_cost(&asks[1], 0, ids[1]);
+	for (size_t i = 0; i < 2; i++)
+		expect_money(self.meters[i], 2 * CENT, 0);
+}
+
+static void what_was_kept_is_released_when_all_is_reconciled(void **state)
+{
+	uint64_t now_s = clock_ms(CLOCK_REALTIME) / 1000;
+	struct ask kept, open;
+
+	(void)state;
+	assert_int_equal(take_of_account(&kept, (struct limits){ .spend = MONEY_UNIT }, 5 * CENT),
+			 STORE_GRANTED);
+	assert_int_equal(take_of_account(&open, (struct limits){ .spend = MONEY_UNIT }, CENT),
+			 STORE_GRANTED);
+	settle_without_cost(&kept, 0, "call-of-which-no-log-says-anything");
+	expect_money(self.meters[1], 0, 6 * CENT);
+	store->ops->release_before(store, now_s - 3600, now()); /* not as old as that */
+	flush();
+	expect_money(self.meters[1], 0, 6 * CENT);
+	store->ops->release_before(store, now_s + 60, now());
+	flush();
+	for (size_t i = 0; i < 2; i++)
+		expect_money(self.meters[i], 0, CENT); /* what is under way stays */
+	settle(&kept, 0, CENT, "");
+	settle(&open, 0, CENT, "");
+	expect_money(self.meters[1], CENT, 0);
+}
+
+/* ---- runs ---- */
+
+static void a_run_has_one_link(void **state)
+{
+	uint64_t first = 0, again = 0, now_s = clock_ms(CLOCK_REALTIME) / 1000;
+
+	(void)state;
+	assert_int_equal(open_attempt(1, &first), STORE_GRANTED);
+	assert_in_range(first, now_s - 5, now_s + 60);
+	assert_int_equal(open_attempt(1, NULL), STORE_HAS_LINK);
+	assert_int_equal(open_attempt(2, NULL), STORE_HAS_LINK); /* it is the same run */
+	close_run();
+	turn_until(NULL, 1100); /* another second has begun */
+	assert_int_equal(open_attempt(2, &again), STORE_GRANTED);
+	assert_int_equal(again, first);
+	close_run();
+}
+
+static void a_run_that_is_revoked_is_over(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(open_run(), STORE_GRANTED);
+	assert_int_equal(take(&ask, (struct limits){ .spend = CENT }, 0, CENT / 2), STORE_GRANTED);
+	revoke_run();
+	expect_news(STORE_NEWS_REVOKED, 1, self.run);
+	assert_int_equal(take(&ask, (struct limits){ 0 }, 0, 0), STORE_IS_REVOKED);
+	assert_int_equal(ask.reservation.retry_ms, 0);
+	assert_int_equal(take(&ask, (struct limits){ .spend = CENT }, 0, 1), STORE_IS_REVOKED);
+	close_run();
+	assert_int_equal(open_run(), STORE_IS_REVOKED);
+	revoke_run(); /* does no harm */
+	turn_until(NULL, 50);
+	assert_int_equal(news.count[STORE_NEWS_REVOKED], 1);
+}
+
+static void what_was_held_by_a_revoked_run_is_settled(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, (struct limits){ .spend = CENT }, 0, CENT), STORE_GRANTED);
+	revoke_run();
+	settle(&ask, 0, CENT / 2, "");
+	expect_money(self.meters[0], CENT / 2, 0);
+}
+
+static void a_run_can_be_revoked_before_it_begins(void **state)
+{
+	(void)state;
+	revoke_run();
+	assert_int_equal(open_run(), STORE_IS_REVOKED);
+	turn_until(NULL, 50);
+	assert_int_equal(news.count[STORE_NEWS_REVOKED], 0); /* nobody here has it open */
+}
+
+/* ---- news of money ---- */
+
+static void money_that_is_used_up_is_told_once(void **state)
+{
+	const struct limits limits = { .spend = 10 * CENT };
+	struct ask asks[4];
+	char id[NAME_MAX_];
+
+	(void)state;
+	mint(id, STORE_CALL_ID_MAX, "call");
+	assert_int_equal(open_run(), STORE_GRANTED);
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+		assert_int_equal(take_of_account(&asks[i], limits, 2 * CENT), STORE_GRANTED);
+	settle(&asks[0], 0, 9 * CENT, "");
+	expect_money(self.meters[1], 9 * CENT, 6 * CENT);
+	turn_until(NULL, 50);
+	assert_int_equal(news.count[STORE_NEWS_NO_MONEY], 0); /* what is reserved is not spent */
+	settle(&asks[1], 0, CENT, id);
+	expect_news(STORE_NEWS_NO_MONEY, 1, self.meters[1]);
+	settle(&asks[2], 0, CENT, "");
+	expect_money(self.meters[1], 11 * CENT, 2 * CENT);
+	turn_until(NULL, 50);
+	assert_int_equal(news.count[STORE_NEWS_NO_MONEY], 1);
+	reconcile(id, 0); /* and it is used up still */
+	expect_money(self.meters[1], 10 * CENT, 2 * CENT);
+	turn_until(NULL, 50);
+	assert_int_equal(news.count[STORE_NEWS_NO_MONEY], 1);
+}
+
+static void money_may_be_used_up_twice(void **state)
+{
+	const struct limits limits = { .spend = 10 * CENT };
+	struct ask asks[2];
+	char id[NAME_MAX_];
+
+	(void)state;
+	mint(id, STORE_CALL_ID_MAX, "call");
+	assert_int_equal(open_run(), STORE_GRANTED);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(take_of_account(&asks[i], limits, 2 * CENT), STORE_GRANTED);
+	settle(&asks[0], 0, 10 * CENT, id);
+	expect_news(STORE_NEWS_NO_MONEY, 1, self.meters[1]);
+	reconcile(id, CENT);
+	expect_money(self.meters[1], CENT, 2 * CENT);
+	turn_until(NULL, backend->has_own_clock ? 1100 : 0); /* seen below it, by polling, too */
+	settle(&asks[1], 0, 9 * CENT, "");
+	expect_news(STORE_NEWS_NO_MONEY, 2, self.meters[1]);
+}
+
+/* ---- after the keeper ---- */
+
+static void what_was_counted_outlives_the_keeper(void **state)
+{
+	const struct limits limits = { .bytes = 1000, .spend = 10 * CENT };
+	const struct limits both[] = { limits, limits };
+	uint64_t begun_at = 0, again = 0;
+	char id[NAME_MAX_];
+	struct ask asks[2], ask;
+
+	(void)state;
+	if (!backend->is_lasting)
+		skip();
+	mint(id, STORE_CALL_ID_MAX, "call");
+	assert_int_equal(open_attempt(1, &begun_at), STORE_GRANTED);
+	for (size_t i = 0; i < 2; i++) {
+		prepare(&asks[i], both, 2, 100, 3 * CENT);
+		assert_int_equal(make(&asks[i]), STORE_GRANTED);
+	}
+	settle(&asks[0], 60, 4 * CENT, "");
+	settle_without_cost(&asks[1], 40, id);
+	expect_money(self.meters[1], 4 * CENT, 3 * CENT);
+	close_run();
+	flush();
+	turn_until(NULL, 100);
+	reopen();
+	for (size_t i = 0; i < 2; i++) {
+		expect_money(self.meters[i], 4 * CENT, 3 * CENT);
+		assert_int_equal(read_meter(self.meters[i]).bytes, 100);
+		assert_int_equal(read_meter(self.meters[i]).concurrent, 0);
+	}
+	assert_int_equal(take_of_account(&ask, limits, 4 * CENT), STORE_NO_MONEY);
+	assert_int_equal(open_attempt(2, &again), STORE_GRANTED);
+	assert_int_equal(again, begun_at);
+	reconcile(id, CENT);
+	close_run();
+	turn_until(NULL, 100);
+	reopen();
+	for (size_t i = 0; i < 2; i++)
+		expect_money(self.meters[i], 5 * CENT, 0);
+	assert_int_equal(reconcile(id, CENT).counted, CENT);
+	revoke_run();
+	reopen();
+	assert_int_equal(take(&ask, (struct limits){ 0 }, 0, 0), STORE_IS_REVOKED);
+	assert_int_equal(open_run(), STORE_IS_REVOKED);
+}
+
+static void what_a_keeper_left_counts_until_it_is_released(void **state)
+{
+	const struct limits limits = { .spend = 10 * CENT };
+	struct ask ask;
+
+	(void)state;
+	if (!backend->is_lasting)
+		skip();
+	assert_int_equal(take_of_account(&ask, limits, 8 * CENT), STORE_GRANTED);
+	reopen();
+	expect_money(self.meters[1], 0, 8 * CENT);
+	assert_int_equal(take_of_account(&ask, limits, 3 * CENT), STORE_NO_MONEY);
+}
+
+/* ---- several keepers ---- */
+
+static void two_keepers_share_one_truth(void **state)
+{
+	static const struct {
+		struct limits limits;
+		uint64_t bytes, spend;
+		enum store_verdict reason;
+	} rows[] = {
+		{ { .concurrent = 10 }, 0, 0, STORE_NO_PLACE },
+		{ { .bytes = 1000 }, 100, 0, STORE_NO_BYTES },
+		{ { .spend = 10 * CENT }, 0, CENT, STORE_NO_MONEY },
+	};
+	struct store *stores[2];
+
+	(void)state;
+	if (!backend->is_shared)
+		skip();
+	stores[0] = store;
+	stores[1] = open_store();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		be_somebody_else();
+		race(stores, 2, false, rows[i].limits, rows[i].bytes, rows[i].spend,
+		     rows[i].reason);
+		assert_int_equal(crowd.granted, 10);
+		assert_int_equal(crowd.refused, CROWD - 10);
+	}
+	stores[1]->ops->close(stores[1]);
+}
+
+static void one_link_among_all_keepers(void **state)
+{
+	struct store *first = store, *second;
+
+	(void)state;
+	if (!backend->is_shared)
+		skip();
+	second = open_store();
+	assert_int_equal(open_run(), STORE_GRANTED);
+	store = second;
+	assert_int_equal(open_run(), STORE_HAS_LINK);
+	store = first;
+	close_run();
+	turn_until(NULL, 100);
+	store = second;
+	assert_int_equal(open_run(), STORE_GRANTED);
+	store = first;
+	assert_int_equal(open_run(), STORE_HAS_LINK);
+	store = second;
+	close_run();
+	turn_until(NULL, 50);
+	store = first;
+	second->ops->close(second);
+}
+
+/* What happens at one keeper is told by the other one, where the run is. */
+static void news_come_from_other_keepers(void **state)
+{
+	struct store *first = store, *second;
+	struct ask here, there;
+
+	(void)state;
+	if (!backend->is_shared)
+		skip();
+	second = open_store();
+	second->on_news = NULL;
+	assert_int_equal(open_run(), STORE_GRANTED);
+	assert_int_equal(take_of_account(&here, (struct limits){ .spend = CENT }, CENT / 2),
+			 STORE_GRANTED);
+	store = second;
+	assert_int_equal(take_of_account(&there, (struct limits){ .spend = CENT }, CENT / 2),
+			 STORE_GRANTED);
+	settle(&there, 0, CENT, "");
+	expect_news(STORE_NEWS_NO_MONEY, 1, self.meters[1]);
+	revoke_run();
+	expect_news(STORE_NEWS_REVOKED, 1, self.run);
+	store = first;
+	assert_int_equal(take_of_account(&here, (struct limits){ 0 }, 0), STORE_IS_REVOKED);
+	close_run();
+	turn_until(NULL, 50);
+	second->ops->close(second);
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int conformance_run(const struct backend *subject)
+{
+	const struct CMUnitTest tests[] = {
+		FRESH(what_is_granted_is_held_and_what_is_settled_is_used),
+		FRESH(a_meter_that_nobody_has_used_is_at_nothing),
+		FRESH(no_claims_are_granted),
+		FRESH(without_limits_everything_is_counted),
+		FRESH(every_limit_has_its_verdict),
+		FRESH(all_of_it_or_nothing),
+		FRESH(limits_are_those_of_the_last_claim),
+		FRESH(what_was_really_used_counts),
+		FRESH(a_hold_is_settled_once),
+		FRESH(a_thousand_race_for_ten),
+		FRESH(the_first_in_a_list_come_first),
+		FRESH(an_answer_may_lead_to_the_next_question),
+		FRESH(a_rate_has_a_burst_and_then_its_pace),
+		FRESH(waiting_as_told_is_enough),
+		FRESH(a_burst_of_none_is_a_second),
+		FRESH(a_slow_rate_tells_a_long_wait),
+		FRESH(what_has_no_cost_yet_stays_reserved),
+		FRESH(where_no_money_was_reserved_none_is_kept),
+		FRESH(what_was_kept_is_reconciled_by_its_call),
+		FRESH(what_was_counted_is_corrected),
+		FRESH(a_call_behind_our_back_is_counted_once),
+		FRESH(without_an_account_only_the_run_is_corrected),
+		FRESH(the_log_may_be_quicker_than_the_reply),
+		FRESH(what_was_kept_is_released_when_all_is_reconciled),
+		FRESH(a_run_has_one_link),
+		FRESH(a_run_that_is_revoked_is_over),
+		FRESH(what_was_held_by_a_revoked_run_is_settled),
+		FRESH(a_run_can_be_revoked_before_it_begins),
+		FRESH(money_that_is_used_up_is_told_once),
+		FRESH(money_may_be_used_up_twice),
+		FRESH(what_was_counted_outlives_the_keeper),
+		FRESH(what_a_keeper_left_counts_until_it_is_released),
+		FRESH(two_keepers_share_one_truth),
+		FRESH(one_link_among_all_keepers),
+		FRESH(news_come_from_other_keepers),
+	};
+
+	backend = subject;
+	print_message("== store: %s\n", backend->name);
+	return cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
+}
