@@ -111,3 +111,18 @@ int units_parse_milli(const char *text, uint64_t *ret_milli)
 {
 	return parse(text, milli_units, ret_milli);
 }
+
+int units_parse_rate(const char *text, uint64_t *ret_milli)
+{
+	uint64_t milli;
+	int r = parse_decimal(&text, &milli);
+
+	if (r < 0)
+		return r;
+	if (strcmp(text, "/m") == 0)
+		milli /= 60; /* rounded down: what is allowed is never more than was written */
+	else if (*text && strcmp(text, "/s") != 0)
+		return -EINVAL;
+	*ret_milli = milli;
+	return 0;
+}

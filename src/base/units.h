@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers as people write them: 512M, 1.5G, 10m, 250ms, 1.5. */
+/* Numbers as people write them: 512M, 1.5G, 10m, 250ms, 1.5, 30/m. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H
 
@@ -17,5 +17,8 @@ int units_parse_size(const char *text,
 int units_parse_duration(const char *text,
 			 uint64_t *ret_ms) must_check; /* ms s m h d; none: seconds */
 int units_parse_milli(const char *text, uint64_t *ret_milli) must_check; /* 1.5 is 1500 */
+
+/* How often: 10 and 10/s a second, 30/m a minute. In thousandths a second, rounded down. */
+int units_parse_rate(const char *text, uint64_t *ret_milli) must_check;
 
 #endif

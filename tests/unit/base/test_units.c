@@ -49,6 +49,17 @@ static const struct row rows[] = {
 	{ units_parse_milli, "2", 0, 2000 },
 	{ units_parse_milli, "0.001", 0, 1 },
 	{ units_parse_milli, "1.5x", -EINVAL, 0 },
+	{ units_parse_rate, "10", 0, 10000 },
+	{ units_parse_rate, "0.5/s", 0, 500 },
+	{ units_parse_rate, "30/m", 0, 500 },
+	{ units_parse_rate, "1/m", 0, 16 },
+	{ units_parse_rate, "0.05/m", 0, 0 },
+	{ units_parse_rate, "30/", -EINVAL, 0 },
+	{ units_parse_rate, "30/h", -EINVAL, 0 },
+	{ units_parse_rate, "30m", -EINVAL, 0 },
+	{ units_parse_rate, "/m", -EINVAL, 0 },
+	{ units_parse_rate, "-1/m", -EINVAL, 0 },
+	{ units_parse_rate, "99999999999999999999/m", -ERANGE, 0 },
 };
 
 static void each_row(void **state)
