@@ -178,9 +178,12 @@ static int read_value(struct reader *reader, const struct place *place, const st
 		      json_t *value)
 {
 	static kind_reader *const readers[] = {
-		[KEY_GROUP] = read_group,   [KEY_TEXT] = read_option,     [KEY_PATH] = read_option,
-		[KEY_NUMBER] = read_option, [KEY_PAIRS] = read_pairs,     [KEY_LIST] = read_list,
-		[KEY_MOUNTS] = read_mounts, [KEY_SECRETS] = read_secrets, [KEY_LLM] = read_llm,
+		[KEY_GROUP] = read_group,   [KEY_TEXT] = read_option,
+		[KEY_PATH] = read_option,   [KEY_NUMBER] = read_option,
+		[KEY_PAIRS] = read_pairs,   [KEY_LIST] = read_list,
+		[KEY_LIMIT] = read_limit,   [KEY_LIMITS] = read_limits,
+		[KEY_MOUNTS] = read_mounts, [KEY_SECRETS] = read_secrets,
+		[KEY_LLM] = read_llm,
 	};
 
 	return readers[key->kind](reader, place, key, value);

@@ -15,7 +15,7 @@
 #include "base/err.h"
 
 #define CONFIG_FILE_MAX  ((size_t)1024 * 1024) /* bytes of a file */
-#define CONFIG_WORDS_MAX 1024                  /* words of each list */
+#define CONFIG_WORDS_MAX 4096                  /* words of each list */
 
 /* "--name", "value", "--name", "value" ...; a NULL follows the last. */
 struct config_words {

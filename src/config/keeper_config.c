@@ -7,11 +7,14 @@
 #include <strings.h>
 
 #include "base/bytes.h"
+#include "base/money.h"
+#include "config/keeper_limits.h"
 
 #define DEFAULT_CONNECT_MS    10000
 #define DEFAULT_FIRST_BYTE_MS 600000
 #define DEFAULT_IDLE_MS       3600000
 #define DEFAULT_CONNECTIONS   1024
+#define DEFAULT_SPEND_RESERVE (MONEY_UNIT / 20)
 
 void keeper_config_init(struct keeper_config *config)
 {
@@ -22,6 +25,7 @@ void keeper_config_init(struct keeper_config *config)
 		.first_byte_ms = DEFAULT_FIRST_BYTE_MS,
 		.idle_ms = DEFAULT_IDLE_MS,
 		.connections = DEFAULT_CONNECTIONS,
+		.spend_reserve = DEFAULT_SPEND_RESERVE,
 	};
 }
 
@@ -501,6 +505,8 @@ static const struct option rows[] = {
 #define SECRET_IP_LITERALS OPTION_OWN, read_secret_ip_literals
 #define SERVICE            OPTION_OWN, read_service
 #define SIZE               OPTION_SIZE, NULL
+#define LIMIT              OPTION_OWN, keeper_read_limit
+#define MONEY              OPTION_OWN, keeper_read_money
 #define CONNECT_TO         OPTION_OWN, read_connect_to
 #define HEADER_TEXT        OPTION_OWN, read_header_text
 #define METADATA           OPTION_OWN, read_metadata
@@ -567,7 +573,7 @@ static int check_placeholders(const struct keeper_config *config, struct err *er
 
 int keeper_config_check(const struct keeper_config *config, struct err *err)
 {
-	if (check_placeholders(config, err) < 0)
+	if (check_placeholders(config, err) < 0 || keeper_limits_check(config, err) < 0)
 		return -EINVAL;
 	for (size_t i = 0; i < config->llm_count; i++)
 		for (size_t j = 0; j < i; j++)

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/limits.h"
 #include "config/options.h"
 #include "config/provider.h"
 #include "config/url.h"
@@ -18,6 +19,7 @@
 #define KEEPER_RULES_MAX    1024
 #define KEEPER_SECRETS_MAX  64
 #define KEEPER_HOSTS_MAX    64   /* of one secret */
+#define KEEPER_LIMITS_MAX   256  /* accounts with limits, and hosts */
 #define KEEPER_METADATA_LEN 4096 /* of all names and values together */
 
 /* An upstream, and which requests are its own. */
@@ -66,6 +68,13 @@ struct keeper_secret {
 	bool may_be_cleartext, may_have_addresses;
 };
 
+/* Of one account, "*" being those that have none of their own, or of one host, as rules write it.
+ */
+struct keeper_limit {
+	const char *name;
+	struct limits limits;
+};
+
 /* What stands in a placeholder for random characters. */
 #define KEEPER_RANDOM "<random>"
 
@@ -83,6 +92,10 @@ struct keeper_config {
 	size_t secret_count;
 	const char *upstream_ca, *audit, *durability, *billing_account, *dns;
 	uint64_t egress_bytes, egress_host_bytes; /* 0: no limit */
+	struct limits run_limits;
+	struct keeper_limit *account_limits, *host_limits;
+	size_t account_limit_count, host_limit_count;
+	uint64_t spend_reserve; /* money: what a request may cost, while nobody knows */
 	uint64_t connect_ms, first_byte_ms, idle_ms, connections;
 	/* Of the run, not of the operator; not among the shared rows. */
 	const char *run_id;

@@ -73,7 +73,7 @@ static void print_key(const struct key *key, FILE *out)
 		fprintf(out, " Pq Fl %s", key->option + 1);
 	fprintf(out, "\n%s\n", key->help);
 	if (key->kind != KEY_GROUP && key->kind != KEY_MOUNTS && key->kind != KEY_SECRETS &&
-	    key->kind != KEY_LLM) {
+	    key->kind != KEY_LLM && key->kind != KEY_LIMITS) {
 		fputs("Example:\n", out);
 		print_literal(key->example, out);
 	}

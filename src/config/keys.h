@@ -14,6 +14,8 @@ enum key_kind {
 	KEY_NUMBER,  /* a number, or a text such as "2G" */
 	KEY_PAIRS,   /* an object: the option with NAME=VALUE for each member */
 	KEY_LIST,    /* a list of texts: the option with each */
+	KEY_LIMIT,   /* a number, or a text such as "30/m": the option with run:NAME=VALUE */
+	KEY_LIMITS,  /* an object of objects: --limit for each */
 	KEY_MOUNTS,  /* a list of objects: --ro, --rw or --tmpfs for each */
 	KEY_SECRETS, /* an object of objects: --secret and what belongs to it for each */
 	KEY_LLM,     /* an object or a list of them: --llm and what belongs to it for each */
@@ -42,7 +44,7 @@ struct key {
 extern const struct key keys[];
 extern const size_t key_count;
 
-#define KEYS_MAX 96 /* rows of the table, for arrays with a place for each */
+#define KEYS_MAX 128 /* rows of the table, for arrays with a place for each */
 
 /* NULL when the group has no such key. */
 const struct key *key_find(const char *group, const char *name);

@@ -82,12 +82,14 @@ int reader_fail_kind(const struct reader *reader, const struct place *place, con
 	case KEY_VALUE:
 		return reader_fail(reader, place, " must be a text such as %s", key->example);
 	case KEY_NUMBER:
+	case KEY_LIMIT:
 		if (*key->example == '"')
 			return reader_fail(reader, place, " must be a text such as %s or a number",
 					   key->example);
 		return reader_fail(reader, place, " must be a number such as %s", key->example);
 	case KEY_GROUP:
 	case KEY_PAIRS:
+	case KEY_LIMITS:
 	case KEY_SECRETS:
 		return reader_fail(reader, place, " must be an object such as %s", key->example);
 	case KEY_MOUNTS:
@@ -207,6 +209,7 @@ int reader_read_scalar(struct reader *reader, const struct place *place, const s
 		*ret_text = text ? "" : NULL;
 		break;
 	case KEY_NUMBER:
+	case KEY_LIMIT:
 		*ret_text = reader_scalar_text(reader, value);
 		break;
 	case KEY_PATH:

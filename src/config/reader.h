@@ -74,6 +74,9 @@ const char *entry_get(const struct entry *entry, const char *group, const char *
 struct place entry_place(const struct entry *entry, const struct place *up, const char *group,
 			 const char *name);
 
+/* file_limits.c: a limit of the run, and those of accounts or hosts. */
+kind_reader read_limit, read_limits;
+
 /* file_secrets.c: the secrets object, or a whole file of this form. */
 kind_reader read_secrets;
 

@@ -10,7 +10,7 @@
 
 #define MOUNTS_MAX 256
 #define ENV_MAX    1024
-#define WORDS_MAX  1024
+#define WORDS_MAX  4096
 
 #define DEFAULT_LLM_PORT 8080
 

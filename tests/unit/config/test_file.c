@@ -259,6 +259,65 @@ static void rules_become_words(void **state)
 		check_good("w.json", &rows[i]);
 }
 
+static void limits_become_words(void **state)
+{
+	static const struct good_row rows[] = {
+		{ "{\"limits\": {\"requests\": \"30/m\", \"burst\": 5, \"concurrent\": 8,"
+		  " \"bytes\": \"1G\", \"spend\": 0.05, \"duration\": \"8h\", \"memory\": \"2G\"}}",
+		  "--memory 2G ",
+		  "--limit run:requests=30/m --limit run:burst=5 --limit run:concurrent=8 "
+		  "--limit run:bytes=1G --limit run:spend=0.05 --limit run:duration=8h " },
+		{ "{\"account_limits\": {\"team-7\": {\"spend\": 1e-5, \"requests\": 5}, \"*\": "
+		  "{\"bytes\": \"1M\"}}, \"spend_reserve\": 0.25}",
+		  "",
+		  "--limit account=team-7:requests=5,spend=1e-05 --limit account=*:bytes=1M "
+		  "--spend-reserve 0.25 " },
+		{ "{\"host_limits\": {\"*.a.test\": {\"burst\": 2, \"concurrent\": 3, "
+		  "\"requests\": 0.5}, \"b.test\": {\"spend\": \"3\"}}}",
+		  "",
+		  "--limit host=*.a.test:requests=0.5,burst=2,concurrent=3 "
+		  "--limit host=b.test:spend=3 " },
+		{ "{\"account_limits\": {}, \"host_limits\": {}}", "", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_good("w.json", &rows[i]);
+}
+
+static void bad_limits_are_explained(void **state)
+{
+	static const struct bad_row rows[] = {
+		{ "{\"limits\": {\n\"requests\": true}}",
+		  "w.json:2: limits.requests must be a text such as \"30/m\" or a number" },
+		{ "{\"limits\": {\"spend\": \"5,bytes=1\"}}",
+		  "w.json:1: limits.spend must be a number such as 2.5" },
+		{ "{\"limits\": {\"reqests\": 1}}",
+		  "w.json:1: limits.reqests is not a known key; did you mean 'limits.requests'?" },
+		{ "{\"account_limits\": {\"a\": {\n\"spend\": \"5:spend=9\"}}}",
+		  "w.json:2: account_limits.a.spend must be a number such as 100" },
+		{ "{\"account_limits\": {\"a\": {\"duration\": 5}}}",
+		  "w.json:1: account_limits.a.duration is not a known key; did you mean "
+		  "'limits.duration'?" },
+		{ "{\"account_limits\": {\n\"a\": {}}}",
+		  "w.json:2: account_limits.a has no limit; an example is {\"team-7\": {\"spend\": "
+		  "100}}" },
+		{ "{\"account_limits\": {\"a\": 5}}",
+		  "w.json:1: account_limits.a must be an object" },
+		{ "{\"host_limits\": []}",
+		  "w.json:1: host_limits must be an object such as {\"api.openai.com\": "
+		  "{\"requests\": 20}}" },
+		{ "{\"host_limits\": {\"a\": {\"spend\": null}}}",
+		  "w.json:1: host_limits.a.spend must be a number such as 100" },
+		{ "{\"host_limit\": {}}",
+		  "w.json:1: host_limit is not a known key; did you mean 'host_limits'?" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_bad(rows[i].text, rows[i].expected);
+}
+
 static void secrets_become_words(void **state)
 {
 	static const struct good_row rows[] = {
@@ -515,9 +574,9 @@ static void check_repeat(const char *head, const char *piece, size_t count, cons
 static void limits_are_kept(void **state)
 {
 	(void)state;
-	check_repeat("{\"mounts\": [{\"source\": \"/a\"}", ",{\"source\":\"/a\"}", 511, "]}", "");
-	check_repeat("{\"mounts\": [{\"source\": \"/a\"}", ",{\"source\":\"/a\"}", 512, "]}",
-		     "w.json:1: mounts[512] is one too many: a file may set 512 options");
+	check_repeat("{\"mounts\": [{\"source\": \"/a\"}", ",{\"source\":\"/a\"}", 2047, "]}", "");
+	check_repeat("{\"mounts\": [{\"source\": \"/a\"}", ",{\"source\":\"/a\"}", 2048, "]}",
+		     "w.json:1: mounts[2048] is one too many: a file may set 2048 options");
 	check_repeat("{\"env\": ", "[", 31, "", "w.json:1: the file ends too early");
 	check_repeat("{\"env\": ", "[", 32, "", "w.json:1: nested deeper than 32");
 	check_repeat("{}", " ", CONFIG_FILE_MAX - 2, "", "");
@@ -670,6 +729,7 @@ int main(void)
 		  TEST(mounts_become_words), TEST(upstreams_become_words),
 		  TEST(comments_are_spaces), TEST(paths_start_at_the_file),
 		  TEST(unknown_keys_are_guessed_at), TEST(rules_become_words),
+		  TEST(limits_become_words), TEST(bad_limits_are_explained),
 		  TEST(secrets_become_words), TEST(values_stay_apart),
 		  TEST(bad_secrets_are_explained), TEST(wrong_kinds_are_explained),
 		  TEST(syntax_errors_have_a_line), TEST(no_value_is_in_an_error),
