@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "cmd/cmd.h"
-#include "cmd/status.h"
+#include "sys/status.h"
 #include "config/settings.h"
 #include "sys/pidfd.h"
 #include "warder.h"

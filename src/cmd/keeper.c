@@ -17,7 +17,7 @@
 #include "cmd/cmd.h"
 #include "cmd/result_file.h"
 #include "cmd/state.h"
-#include "cmd/status.h"
+#include "sys/status.h"
 #include "config/file.h"
 #include "keeper/peer.h"
 #include "sys/heap.h"

@@ -14,7 +14,7 @@
 #include "cmd/exposure.h"
 #include "cmd/listen.h"
 #include "cmd/llm_env.h"
-#include "cmd/status.h"
+#include "sys/status.h"
 #include "sys/pass.h"
 
 static int start(struct run_gateway *gateway, const struct run_config *config, struct err *err)

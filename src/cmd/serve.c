@@ -13,7 +13,7 @@
 #include "cmd/cmd.h"
 #include "cmd/gateway.h"
 #include "cmd/listen.h"
-#include "cmd/status.h"
+#include "sys/status.h"
 #include "config/options.h"
 #include "sys/pass.h"
 #include "warder.h"

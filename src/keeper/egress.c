@@ -136,5 +136,5 @@ void egress_judge(struct exchange *exchange, const struct link_open *open, uint6
 		exchange_refuse(exchange, refusal, open->method, path, now_ms);
 		return;
 	}
-	exchange_allow(exchange, open->method, path);
+	exchange_allow(exchange, open->method, path, now_ms);
 }

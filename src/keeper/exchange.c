@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/die.h"
+#include "keeper/limiter.h"
 #include "keeper/origin.h"
 #include "keeper/verbose.h"
 #include "policy/address.h"
@@ -42,7 +44,9 @@ static uint32_t attempt_of(const struct exchange *exchange)
 static void set_state(struct exchange *exchange, enum exchange_state state)
 {
 	static const unsigned int allowed[] = {
-		[EXCHANGE_HOLD] = 1 << EXCHANGE_DECIDED | 1 << EXCHANGE_OVER,
+		[EXCHANGE_HOLD] = 1 << EXCHANGE_RESERVE | 1 << EXCHANGE_DECIDED |
+				  1 << EXCHANGE_OVER,
+		[EXCHANGE_RESERVE] = 1 << EXCHANGE_DECIDED | 1 << EXCHANGE_OVER,
 		[EXCHANGE_DECIDED] = 1 << EXCHANGE_DIAL | 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
 		[EXCHANGE_DIAL] = 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
 		[EXCHANGE_RELAY] = 1 << EXCHANGE_DIAL | 1 << EXCHANGE_RELAY | 1 << EXCHANGE_OVER,
@@ -68,6 +72,7 @@ static void free_exchange(struct loop_deferred *deferred)
 	buf_fini(&exchange->request);
 	buf_fini(&exchange->coded);
 	buf_fini(&exchange->trailer);
+	free(exchange->method_path);
 	free(exchange->label);
 	free(exchange->place);
 	free(exchange->substitute);
@@ -84,6 +89,7 @@ static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 {
 	struct loop *loop = &keeper_of(exchange)->loop;
 
+	limiter_settle(exchange, now_ms);
 	set_state(exchange, EXCHANGE_OVER);
 	if (exchange->account && exchange->has_length) /* what was announced and did not come */
 		budget_give_back(&exchange->run->budget, exchange->account, exchange->body_left);
@@ -175,6 +181,7 @@ static void answer(struct exchange *exchange, enum refusal refusal, const char *
 	static struct link_reply reply; /* large, and needed only in here */
 	static const struct link_end no_trailer;
 	struct peer *peer = exchange->peer;
+	char retry[24];
 	struct buf body;
 
 	buf_init(&body, LINK_DATA_MAX);
@@ -185,6 +192,11 @@ static void answer(struct exchange *exchange, enum refusal refusal, const char *
 	reply.length = body.len;
 	reply.fields[0] = (struct http_field){ BYTES("content-type"), BYTES("application/json") };
 	reply.field_count = 1;
+	if (exchange->retry_s) {
+		snprintf(retry, sizeof(retry), "%" PRIu64, exchange->retry_s);
+		reply.fields[reply.field_count++] = (struct http_field){ BYTES("retry-after"),
+									 bytes_of(retry) };
+	}
 	link_write_reply(peer_out(peer), exchange->id, &reply);
 	if (!exchange->is_head)
 		link_write_data(peer_out(peer), exchange->id,
@@ -220,6 +232,13 @@ static bool is_for_agents(enum refusal refusal)
 void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *detail,
 		   uint64_t now_ms)
 {
+	if (exchange->state == EXCHANGE_RESERVE) { /* nothing has been decided yet */
+		struct bytes method = bytes_of(exchange->method_path);
+
+		exchange_refuse(exchange, refusal, method,
+				bytes_of(exchange->method_path + method.len + 1), now_ms);
+		return;
+	}
 	/* Half a reply must not look like a whole one: the agent's connection is reset. */
 	if (exchange->is_reply_begun && exchange->websocket)
 		exchange_close_websocket(exchange, refusal);
@@ -231,6 +250,31 @@ void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *
 	end(exchange, false, now_ms);
 }
 
+/* A last event, whole, if there is room for it; then the connection breaks. */
+static void send_error_event(struct exchange *exchange, enum refusal refusal)
+{
+	bool is_between = memcmp(exchange->tail, "\n\n", 2) == 0;
+	struct buf event;
+
+	buf_init(&event, LINK_DATA_MAX);
+	buf_add_text(&event, is_between ? "event: error\ndata: " : "\n\nevent: error\ndata: ");
+	refusal_format(refusal, NULL, exchange->hint, run_id_of(exchange), &event);
+	buf_add_text(&event, "\n\n");
+	if (event.len <= exchange->credit)
+		link_write_data(peer_out(exchange->peer), exchange->id,
+				(struct bytes){ event.data, event.len });
+	buf_fini(&event);
+}
+
+void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_ms)
+{
+	if (exchange->state == EXCHANGE_OVER)
+		return;
+	if (exchange->is_events && exchange->is_reply_begun)
+		send_error_event(exchange, refusal);
+	exchange_fail(exchange, refusal, NULL, now_ms);
+}
+
 void exchange_finish(struct exchange *exchange, uint64_t now_ms)
 {
 	add_outcome(exchange, "complete", NULL, now_ms);
@@ -239,14 +283,15 @@ void exchange_finish(struct exchange *exchange, uint64_t now_ms)
 
 void exchange_cancel(struct exchange *exchange, const char *why, uint64_t now_ms)
 {
-	if (exchange->state != EXCHANGE_HOLD)
+	if (exchange->state != EXCHANGE_HOLD && exchange->state != EXCHANGE_RESERVE)
 		add_outcome(exchange, why, NULL, now_ms);
 	end(exchange, false, now_ms);
 }
 
 /* ---- starting ---- */
 
-void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path)
+/* Everything is in order: it goes on when that is written. */
+static void decide(struct exchange *exchange, struct bytes method, struct bytes path)
 {
 	struct keeper *keeper = keeper_of(exchange);
 
@@ -257,6 +302,84 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 	else
 		keeper->decided = exchange;
 	keeper->last_decided = exchange;
+}
+
+/* What is needed for the record once the store has answered. */
+static void keep_method_path(struct exchange *exchange, struct bytes method, struct bytes path)
+{
+	method = bytes_cut(method, METHOD_MAX);
+	path = bytes_cut(path, PATH_MAX);
+	exchange->method_path = malloc(method.len + path.len + 2);
+	if (!exchange->method_path)
+		die_no_memory();
+	memcpy(exchange->method_path, method.data, method.len);
+	exchange->method_path[method.len] = '\0';
+	memcpy(exchange->method_path + method.len + 1, path.data, path.len);
+	exchange->method_path[method.len + 1 + path.len] = '\0';
+}
+
+/* What was decided about the run itself, whatever it asks for. */
+static enum refusal judge_run(const struct run *run, uint64_t now_ms)
+{
+	if (run->is_revoked)
+		return REFUSAL_REVOKED;
+	return run->ends_ms && now_ms >= run->ends_ms ? REFUSAL_DURATION : REFUSAL_NONE;
+}
+
+void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path,
+		    uint64_t now_ms)
+{
+	enum refusal refusal = judge_run(exchange->run, now_ms);
+
+	if (refusal != REFUSAL_NONE) {
+		exchange_refuse(exchange, refusal, method, path, now_ms);
+	} else if (limiter_ask(exchange)) {
+		set_state(exchange, EXCHANGE_RESERVE);
+		keep_method_path(exchange, method, path);
+	} else {
+		decide(exchange, method, path);
+	}
+}
+
+/* Whose limit it is, for whoever reads the refusal. */
+static void set_limit_hint(struct exchange *exchange)
+{
+	static char hint[160]; /* until the refusal is written, which is next */
+	const struct store_reservation *hold = exchange->hold;
+	const char *meter = hold->claims[hold->refused_claim].meter;
+
+	snprintf(hint, sizeof(hint), "it is a limit of the %.*s", (int)strcspn(meter, ":"), meter);
+	exchange->hint = hint;
+}
+
+void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)
+{
+	static const struct {
+		enum refusal refusal;
+		bool is_limit;
+		uint64_t retry_s; /* when the store does not know */
+	} refusals[] = {
+		[STORE_NO_RATE] = { REFUSAL_RATE, true, 1 },
+		[STORE_NO_PLACE] = { REFUSAL_PLACES, true, 1 },
+		[STORE_NO_BYTES] = { REFUSAL_BYTES, true, 3600 },
+		[STORE_NO_MONEY] = { REFUSAL_MONEY, true, 3600 },
+		[STORE_IS_REVOKED] = { REFUSAL_REVOKED, false, 0 },
+		[STORE_HAS_LINK] = { REFUSAL_STORE, false, 1 },
+		[STORE_UNREACHABLE] = { REFUSAL_STORE, false, 1 },
+	};
+	const struct store_reservation *hold = exchange->hold;
+	struct bytes method = bytes_of(exchange->method_path);
+	struct bytes path = bytes_of(exchange->method_path + method.len + 1);
+
+	if (hold->verdict == STORE_GRANTED) {
+		decide(exchange, method, path);
+		return;
+	}
+	exchange->retry_s = hold->retry_ms ? (hold->retry_ms + 999) / 1000
+					   : refusals[hold->verdict].retry_s;
+	if (refusals[hold->verdict].is_limit)
+		set_limit_hint(exchange);
+	exchange_refuse(exchange, refusals[hold->verdict].refusal, method, path, now_ms);
 }
 
 static void on_silence(struct loop_timer *timer, uint64_t now_ms)
@@ -282,6 +405,7 @@ static void begin_relay(struct exchange *exchange, struct origin *origin, uint64
 								    : config->idle_ms;
 
 	set_state(exchange, EXCHANGE_RELAY);
+	exchange->was_sent = true;
 	exchange->origin = origin;
 	exchange->last_ms = now_ms;
 	origin_set_busy(origin);

@@ -2,9 +2,9 @@
 /*
  * An exchange: one request and its reply, between a gate and an upstream.
  *
- *   HOLD ──▶ DECIDED ──▶ DIAL ──▶ RELAY ──▶ (gone)
- *     │          │         │        │
- *     └──────────┴─────────┴────────┴─ refused, failed or given up ──▶ (gone)
+ *   HOLD ──▶ RESERVE ──▶ DECIDED ──▶ DIAL ──▶ RELAY ──▶ (gone)
+ *     │         │           │         │        │
+ *     └─────────┴───────────┴─────────┴────────┴─ refused, failed or given up ──▶ (gone)
  *
  * Bodies move within credit on both sides: what the upstream has not taken is not granted to
  * the gate again, and no more is read from the upstream than the gate has granted. So what an
@@ -30,6 +30,7 @@
 
 enum exchange_state {
 	EXCHANGE_HOLD,    /* its body decides, or its edited length must be known */
+	EXCHANGE_RESERVE, /* the store is asked whether there is room for it */
 	EXCHANGE_DECIDED, /* its record is to be written at the end of the turn */
 	EXCHANGE_DIAL,    /* a connection is being made */
 	EXCHANGE_RELAY,   /* request and reply are under way */
@@ -82,9 +83,15 @@ struct exchange {
 	uint32_t owed;      /* ... that it has sent, and that are to be granted again */
 	uint64_t body_left; /* of a request whose length was declared */
 	bool has_length;
+	struct store_reservation *hold; /* what it has of its limits, or NULL */
+	char *method_path;              /* RESERVE: for the record; a NUL between them */
+	uint64_t retry_s;               /* for a refusal: when it might be allowed; or 0 */
 	struct budget_host *account; /* of the host that it goes to, or NULL: nothing is counted */
 	int status;                  /* of the reply; 0: none yet */
 	unsigned int interim_count, restart_count;
+	bool was_sent;                      /* the upstream may have seen of it */
+	bool is_events;                     /* the reply is a stream of events */
+	char tail[2];                       /* ... and how what was passed on of it ends */
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
 	struct websocket *websocket; /* it is to become that, or has; or NULL */
@@ -145,8 +152,18 @@ void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now
 
 /* ---- exchange.c ---- */
 
-/* It is allowed: its record is added, and it goes on when that is written. */
-void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path);
+/*
+ * It may go on as far as rules are concerned: what it may use is asked for. Its record is added
+ * then, and it goes on when that is written.
+ */
+void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path,
+		    uint64_t now_ms);
+
+/* The store has answered. */
+void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms);
+
+/* What was allowed is not any more: it ends where it is, and says why as far as it can. */
+void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_ms);
 
 /* It is refused before anything has gone out; `method` and `path` for the record. */
 void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct bytes method,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "keeper/exchange.h"
+#include "keeper/limiter.h"
 #include "keeper/origin.h"
 
 /* How long the record of an outcome may wait for others, and for a disk that is full. */
@@ -59,6 +59,8 @@ void keeper_close(struct keeper *keeper)
 		net_free(keeper->net);
 	if (keeper->host_net)
 		net_free(keeper->host_net);
+	if (keeper->store)
+		keeper->store->ops->close(keeper->store);
 	loop_fini(&keeper->loop);
 	charter_unref(keeper->charter);
 	if (keeper->audit.fd >= 0)
@@ -143,6 +145,7 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 	struct keeper *keeper = OWNER_OF(loop, struct keeper, loop);
 	struct peer *behind = NULL, *next;
 
+	limiter_flush(keeper, now_ms);
 	start_decided(keeper, now_ms);
 	/* What a gate takes may let more of a reply in, and that be told to its origin. */
 	do {

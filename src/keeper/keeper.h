@@ -21,6 +21,7 @@
 #include "http/h1_read.h"
 #include "keeper/charter.h"
 #include "net/connect.h"
+#include "store/store.h"
 
 #define KEEPER_INPUT_SIZE 65536 /* of one read */
 
@@ -33,13 +34,16 @@ struct keeper {
 	struct net *net;         /* for upstreams that the operator names */
 	struct net *host_net;    /* for hosts that the agent names: as they are */
 	struct audit_log audit;
-	struct peer *peers; /* every gate */
+	struct store *store; /* of limits and revocations, owned; NULL: there are none */
+	uint64_t hold_count; /* by which holds are named */
+	struct peer *peers;  /* every gate */
 	size_t peer_count;
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
 	bool has_audit_failed;         /* ... and they could not be written when there were many */
-	/* Of this turn, in their order: whoever goes on when the records are written, and
-	 * whoever has bytes for an origin. */
+	/* Of this turn, in their order: what is to be asked of the store, whoever goes on when the
+	 * records are written, and whoever has bytes for an origin. */
+	struct store_reservation *asked, *last_asked;
 	struct exchange *decided, *last_decided;
 	struct exchange *dirty, *last_dirty;
 	struct origin *dirty_origins; /* with something to write for their streams */

@@ -18,6 +18,10 @@ static void emit(void *owner, struct bytes data)
 {
 	struct exchange *exchange = owner;
 
+	for (size_t i = data.len > 2 ? data.len - 2 : 0; i < data.len; i++) {
+		exchange->tail[0] = exchange->tail[1];
+		exchange->tail[1] = data.data[i];
+	}
 	while (data.len > 0) {
 		size_t len = data.len < LINK_DATA_MAX ? data.len : LINK_DATA_MAX;
 
@@ -211,6 +215,8 @@ void exchange_on_reply_head(struct exchange *exchange, const struct http_head *h
 	exchange->is_reply_begun = true;
 	type = http_find_field(head, BYTES("content-type"));
 	exchange->is_grpc = exchange->scrubs && type && grpc_is_type(type->value);
+	exchange->is_events = type &&
+			      bytes_has_prefix_nocase(type->value, BYTES("text/event-stream"));
 	note_fields(exchange, head);
 	send_head(exchange, head);
 }

@@ -286,7 +286,8 @@ static bool waits_for_end(const struct exchange *exchange)
 }
 
 /* The request goes on: its head, and what was held of its body. */
-static void release(struct exchange *exchange, const struct link_open *open, struct bytes path)
+static void release(struct exchange *exchange, const struct link_open *open, struct bytes path,
+		    uint64_t now_ms)
 {
 	struct exchange_body *body = exchange->body;
 	struct framing framing = choose_framing(exchange, open);
@@ -296,7 +297,7 @@ static void release(struct exchange *exchange, const struct link_open *open, str
 	write_head(exchange, open, path, &framing);
 	add_body(exchange, (struct bytes){ body->held.data, body->held.len });
 	buf_fini(&body->held);
-	exchange_allow(exchange, open->method, whole_path);
+	exchange_allow(exchange, open->method, whole_path, now_ms);
 	if (exchange->is_request_over)
 		body_free(exchange);
 }
@@ -334,7 +335,7 @@ static void advance_held(struct exchange *exchange, uint64_t now_ms)
 		       (struct bytes){ body->edit.model, body->edit.model_len },
 		       &route) != REFUSAL_NONE)
 		route.path = path;
-	release(exchange, &open, route.path);
+	release(exchange, &open, route.path, now_ms);
 }
 
 /* ---- messages ---- */
@@ -421,7 +422,7 @@ static void judge(struct exchange *exchange, struct bytes payload, const struct 
 	if (has_body)
 		body_new(exchange); /* for its model */
 	write_head(exchange, open, route.path, &framing);
-	exchange_allow(exchange, open->method, path);
+	exchange_allow(exchange, open->method, path, now_ms);
 }
 
 /* A host: whose request it is, is known in the same way. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets of a keeper's status. */
-#include "cmd/status.h"
+#include "sys/status.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a keeper tells the process that started it: packets, a letter and a text each. */
-#ifndef CMD_STATUS_H
-#define CMD_STATUS_H
+#ifndef SYS_STATUS_H
+#define SYS_STATUS_H
 
 #include <stdint.h>
 #include <sys/types.h>

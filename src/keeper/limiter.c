@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* Reserving and settling. */
+#include "keeper/limiter.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/money.h"
+
+#define METER_MAX (HOST_MAX + 16)
+
+/* What an exchange has in the store, or has asked for. */
+struct hold {
+	struct store_reservation reservation; /* first */
+	struct keeper *keeper;
+	struct exchange *exchange; /* NULL: it has ended meanwhile */
+	bool is_answered;
+	char run_id[RUNID_MAX + 1];
+	char *account; /* owned; "" for none */
+	char *meters[STORE_CLAIMS_MAX];
+};
+
+static void hold_free(struct hold *hold)
+{
+	for (size_t i = 0; i < STORE_CLAIMS_MAX; i++)
+		free(hold->meters[i]);
+	free(hold->account);
+	free(hold);
+}
+
+/* ---- which limits there are ---- */
+
+static bool is_any(const struct limits *limits)
+{
+	return limits->rate_milli || limits->concurrent || limits->bytes || limits->spend;
+}
+
+static const struct limits *find_account(const struct keeper_config *config, const char *account)
+{
+	const struct limits *others = NULL;
+
+	for (size_t i = 0; account && i < config->account_limit_count; i++) {
+		if (strcmp(config->account_limits[i].name, account) == 0)
+			return &config->account_limits[i].limits;
+		if (strcmp(config->account_limits[i].name, "*") == 0)
+			others = &config->account_limits[i].limits;
+	}
+	return others;
+}
+
+/* The longest pattern is the most specific one. */
+static const struct keeper_limit *find_host(const struct keeper_config *config, const char *host)
+{
+	const struct keeper_limit *best = NULL;
+
+	for (size_t i = 0; i < config->host_limit_count; i++) {
+		const struct keeper_limit *limit = &config->host_limits[i];
+
+		if (host_matches(limit->name, host) &&
+		    (!best || strlen(limit->name) > strlen(best->name)))
+			best = limit;
+	}
+	return best;
+}
+
+/* ---- asking ---- */
+
+static void add_claim(struct hold *hold, const char *kind, const char *name,
+		      const struct limits *limits)
+{
+	struct store_reservation *reservation = &hold->reservation;
+	struct store_claim *claim = &reservation->claims[reservation->claim_count];
+	char meter[METER_MAX];
+
+	if (!limits || !is_any(limits))
+		return;
+	snprintf(meter, sizeof(meter), "%s:%s", kind, name);
+	hold->meters[reservation->claim_count] = strdup(meter);
+	if (!hold->meters[reservation->claim_count])
+		die_no_memory();
+	claim->meter = hold->meters[reservation->claim_count++];
+	claim->limits = *limits;
+	/* Money is what LLMs cost; the other hosts are none of its business. */
+	if (!hold->exchange->upstream->llm)
+		claim->limits.spend = 0;
+}
+
+static bool costs_money(const struct store_reservation *reservation)
+{
+	for (size_t i = 0; i < reservation->claim_count; i++)
+		if (reservation->claims[i].limits.spend)
+			return true;
+	return false;
+}
+
+static void on_done(struct store_reservation *reservation, uint64_t now_ms)
+{
+	struct hold *hold = (struct hold *)(void *)reservation;
+	const struct store_settlement nothing = {
+		.id = reservation->id,
+		.is_cost_known = true,
+		.call_id = "",
+	};
+
+	hold->is_answered = true;
+	if (hold->exchange) {
+		exchange_on_reserved(hold->exchange, now_ms);
+		return;
+	}
+	if (reservation->verdict == STORE_GRANTED)
+		hold->keeper->store->ops->settle(hold->keeper->store, &nothing, now_ms);
+	hold_free(hold);
+}
+
+static struct hold *hold_new(struct exchange *exchange)
+{
+	struct keeper *keeper = exchange->peer->keeper;
+	const struct run *run = exchange->run;
+	struct hold *hold = calloc(1, sizeof(*hold));
+
+	if (!hold)
+		die_no_memory();
+	hold->keeper = keeper;
+	hold->exchange = exchange;
+	hold->account = strdup(run->account ? run->account : "");
+	if (!hold->account)
+		die_no_memory();
+	memcpy(hold->run_id, run->run_id, sizeof(hold->run_id));
+	hold->reservation = (struct store_reservation){
+		.run_id = hold->run_id,
+		.account = hold->account,
+		.attempt = run->attempt,
+		.on_done = on_done,
+	};
+	return hold;
+}
+
+bool limiter_ask(struct exchange *exchange)
+{
+	struct keeper *keeper = exchange->peer->keeper;
+	const struct keeper_config *config = exchange->terms->charter->config;
+	const struct run *run = exchange->run;
+	const struct keeper_limit *host = find_host(config, exchange->upstream->host);
+	const struct limits *account = find_account(config, run->account);
+	struct hold *hold;
+
+	/* Only the store knows whether a token's run is revoked. */
+	if (!keeper->store ||
+	    (!exchange->peer->asks_tokens && !is_any(&config->run_limits) && !account && !host))
+		return false;
+	hold = hold_new(exchange);
+	add_claim(hold, "run", run->run_id, &config->run_limits);
+	add_claim(hold, "account", run->account, account);
+	add_claim(hold, "host", host ? host->name : "", host ? &host->limits : NULL);
+	snprintf(hold->reservation.id, sizeof(hold->reservation.id), "%.32s-%" PRIx64,
+		 keeper->store->keeper_id, ++keeper->hold_count);
+	hold->reservation.bytes = exchange->has_length ? exchange->body_left : 0;
+	hold->reservation.spend = costs_money(&hold->reservation) ? config->spend_reserve : 0;
+	exchange->hold = &hold->reservation;
+	if (keeper->asked)
+		keeper->last_asked->next = &hold->reservation;
+	else
+		keeper->asked = &hold->reservation;
+	keeper->last_asked = &hold->reservation;
+	return true;
+}
+
+void limiter_flush(struct keeper *keeper, uint64_t now_ms)
+{
+	struct store_reservation *first = keeper->asked;
+
+	keeper->asked = keeper->last_asked = NULL;
+	if (first)
+		keeper->store->ops->reserve(keeper->store, first, now_ms);
+	if (keeper->store && keeper->store->ops->flush)
+		keeper->store->ops->flush(keeper->store, now_ms);
+}
+
+/* ---- settling ---- */
+
+void limiter_settle(struct exchange *exchange, uint64_t now_ms)
+{
+	struct store_reservation *reservation = exchange->hold;
+	struct hold *hold = (struct hold *)(void *)reservation;
+	struct store_settlement settlement = {
+		.bytes = exchange->sent_bytes + exchange->received_bytes,
+		.call_id = exchange->call_id,
+	};
+
+	if (!reservation)
+		return;
+	exchange->hold = NULL;
+	if (!hold->is_answered) {
+		hold->exchange = NULL;
+		return;
+	}
+	settlement.id = reservation->id;
+	/* INV-BILLING-TRUTH: what the upstream says; nothing when it was not even asked. */
+	if (!exchange->was_sent)
+		settlement.is_cost_known = true;
+	else if (exchange->cost.last[0])
+		settlement.is_cost_known = money_parse(bytes_of(exchange->cost.last),
+						       &settlement.cost) == 0;
+	if (reservation->verdict == STORE_GRANTED)
+		hold->keeper->store->ops->settle(hold->keeper->store, &settlement, now_ms);
+	hold_free(hold);
+}
+
+/* ---- what the store tells ---- */
+
+static bool is_about(const struct run *run, enum store_news news, const char *about)
+{
+	if (news == STORE_NEWS_REVOKED)
+		return strcmp(run->run_id, about) == 0;
+	if (strncmp(about, "run:", 4) == 0)
+		return strcmp(run->run_id, about + 4) == 0;
+	return run->account && strncmp(about, "account:", 8) == 0 &&
+	       strcmp(run->account, about + 8) == 0;
+}
+
+void limiter_on_news(struct store *store, enum store_news news, const char *about, uint64_t now_ms)
+{
+	struct keeper *keeper = store->owner;
+	bool is_revoked = news == STORE_NEWS_REVOKED;
+
+	for (struct peer *peer = keeper->peers; peer; peer = peer->next) {
+		for (size_t i = 0; i < peer->place_count; i++) {
+			struct exchange *exchange = peer->exchanges[i];
+
+			if (exchange && exchange->run && is_about(exchange->run, news, about) &&
+			    (is_revoked || (exchange->upstream && exchange->upstream->llm)))
+				exchange_cut(exchange, is_revoked ? REFUSAL_REVOKED : REFUSAL_MONEY,
+					     now_ms);
+		}
+		if (is_revoked && peer->run && strcmp(peer->run->run_id, about) == 0)
+			peer->run->is_revoked = true;
+	}
+}

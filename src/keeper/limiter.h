@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits of runs, accounts and hosts, for exchanges: what one may use is reserved in the store
+ * before it goes out, and settled when it has ended.
+ *
+ *   limiter_ask ──▶ (end of the turn: the store is asked) ──▶ exchange_on_reserved ──▶ …
+ *                                                              limiter_settle, once
+ *
+ * An exchange that ends while the store has not answered leaves its hold behind, which is given
+ * back as soon as it is known to be there.
+ */
+#ifndef KEEPER_LIMITER_H
+#define KEEPER_LIMITER_H
+
+#include "keeper/exchange.h"
+
+/* Whether it has to be asked for. `exchange_on_reserved` follows then, never from in here. */
+bool limiter_ask(struct exchange *exchange);
+
+/* Asks the store for what was gathered in this turn. */
+void limiter_flush(struct keeper *keeper, uint64_t now_ms);
+
+/* The exchange is over: what it has used is known, or as much as will be. */
+void limiter_settle(struct exchange *exchange, uint64_t now_ms);
+
+/* Something the store tells: whatever is under way is cut off where it has to be. */
+void limiter_on_news(struct store *store, enum store_news news, const char *about, uint64_t now_ms);
+
+#endif
