@@ -87,7 +87,9 @@ static int configure(int argc, char **argv, struct config_file *file, struct kee
 	if (has_variable)
 		r = read_variable(argv[2], file, err);
 	if (r == 0 && (has_file || has_variable)) {
-		r = apply_file(file, config, err);
+		r = config_file_expect(file, argv[2], CONFIG_FOR_RUN, err);
+		if (r == 0)
+			r = apply_file(file, config, err);
 		argc -= 2;
 		argv += 2;
 	}

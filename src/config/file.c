@@ -78,7 +78,10 @@ static int read_group_member(struct reader *reader, const struct place *member,
 	const struct key *key;
 	int r = reader_find_key(reader, member, group->name, &key);
 
-	return r < 0 ? r : read_value(reader, member, key, value);
+	if (r < 0)
+		return r;
+	reader_mark(reader, member, key->side);
+	return read_value(reader, member, key, value);
 }
 
 static int read_group(struct reader *reader, const struct place *place, const struct key *key,
@@ -312,6 +315,7 @@ int config_file_parse(const char *name, struct bytes text, struct config_file *r
 	json_set_alloc_funcs(piece_new, piece_free);
 	words_init(&ret_file->run, &ret_file->arena);
 	words_init(&ret_file->keeper, &ret_file->arena);
+	words_init(&ret_file->shared, &ret_file->arena);
 	copy = malloc(text.len + 1);
 	if (!copy)
 		die_no_memory();
@@ -370,6 +374,20 @@ int config_file_read(const char *path, struct config_file *ret_file, struct err 
 		explicit_bzero(text, (size_t)len);
 	free(text);
 	return r;
+}
+
+int config_file_expect(const struct config_file *file, const char *name, enum config_use use,
+		       struct err *err)
+{
+	const struct config_mark *mark = use == CONFIG_FOR_RUN ? &file->shared_mark
+							       : &file->run_mark;
+
+	if (!mark->key)
+		return 0;
+	return err_say(err, EINVAL, "%.160s:%zu: %s %s", name, mark->line, mark->key,
+		       use == CONFIG_FOR_RUN
+			       ? "is for 'warder keeper', and this file for a run or a gate"
+			       : "is for 'warder run'; a shared keeper has no sandbox");
 }
 
 void config_file_wipe_values(struct config_file *file)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A configuration file is another way to write options: it is read into the words of two
+ * A configuration file is another way to write options: it is read into the words of three
  * command lines, in the order of the file, and the tables of options check them.
  *
  * Only the keeper's process reads one and hands the words on, because a file may have secrets
@@ -29,9 +29,16 @@ struct config_value {
 	char *text;
 };
 
+/* The first key that only one reader can use, "limits.memory"; NULL where there is none. */
+struct config_mark {
+	const char *key;
+	size_t line;
+};
+
 struct config_file {
 	struct arena arena; /* owns the words and the values */
-	struct config_words run, keeper;
+	struct config_words run, keeper, shared;
+	struct config_mark run_mark, shared_mark;
 	struct config_value *values;
 	size_t value_count;
 };
@@ -44,6 +51,15 @@ struct config_file {
 int config_file_read(const char *path, struct config_file *ret_file, struct err *err) must_check;
 int config_file_parse(const char *name, struct bytes text, struct config_file *ret_file,
 		      struct err *err) must_check;
+
+enum config_use {
+	CONFIG_FOR_RUN,    /* of a run or a gate, with a keeper of its own */
+	CONFIG_FOR_SHARED, /* of a shared keeper */
+};
+
+/* Refuses what the file says to somebody else: nobody would do it (INV-FAIL-CLOSED). */
+int config_file_expect(const struct config_file *file, const char *name, enum config_use use,
+		       struct err *err) must_check;
 
 /* When whoever needs the values has them. */
 void config_file_wipe_values(struct config_file *file);

@@ -36,14 +36,25 @@ void keeper_config_fini(struct keeper_config *config)
 
 /* ---- kinds ---- */
 
+static bool has_rest(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0 && text[strlen(prefix)];
+}
+
 int keeper_check_source(const char *option, const char *text, struct err *err)
 {
-	/* The last is a value of the configuration file, as the words of one name it. */
-	static const char *const prefixes[] = { "env:", "file:", "exec:", "config:" };
+	/* A value of the configuration file, as the words of one name it. */
+	if (has_rest(text, "config:"))
+		return 0;
+	return keeper_check_outer_source(option, text, err);
+}
+
+int keeper_check_outer_source(const char *option, const char *text, struct err *err)
+{
+	static const char *const prefixes[] = { "env:", "file:", "exec:" };
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
-		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0 &&
-		    text[strlen(prefixes[i])])
+		if (has_rest(text, prefixes[i]))
 			return 0;
 	err_say(err, EINVAL, "--%s: a secret comes from env:NAME, file:PATH or exec:COMMAND",
 		option);
@@ -218,12 +229,12 @@ static struct keeper_secret *find_secret(struct keeper_config *config, const str
 					 const char *text, const char **ret_rest, struct err *err)
 {
 	size_t len = strcspn(text, "=");
-	bool has_rest = strchr(option->argument, '=') != NULL;
+	bool has_value = strchr(option->argument, '=') != NULL;
 
-	for (size_t i = 0; has_rest == (text[len] == '=') && i < config->secret_count; i++)
+	for (size_t i = 0; has_value == (text[len] == '=') && i < config->secret_count; i++)
 		if (strlen(config->secrets[i].name) == len &&
 		    memcmp(config->secrets[i].name, text, len) == 0) {
-			*ret_rest = text + len + has_rest;
+			*ret_rest = text + len + has_value;
 			return &config->secrets[i];
 		}
 	err_say(err, EINVAL, "--%s: '%.*s' is no secret that was given before it", option->name,

@@ -126,4 +126,7 @@ int keeper_config_check(const struct keeper_config *config, struct err *err) mus
 /* Refuses a text that is no source of a secret, without repeating it: it may be the secret. */
 int keeper_check_source(const char *option, const char *text, struct err *err) must_check;
 
+/* The same where a value that a configuration file has itself cannot be meant. */
+int keeper_check_outer_source(const char *option, const char *text, struct err *err) must_check;
+
 #endif

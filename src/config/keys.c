@@ -11,6 +11,7 @@ const struct key keys[] = {
 #define KEEPER KEY_KEEPER
 #define BOTH   KEY_BOTH
 #define ONCE   KEY_ONCE
+#define SHARED KEY_SHARED
 #define KEY(group, name, kind, option, side, example, help)                                        \
 	{ group, name, option, KEY_##kind, side, example, help },
 #include "config/keys.def"

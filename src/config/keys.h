@@ -29,7 +29,8 @@ enum key_side {
 	KEY_RUN = 1,    /* an option of the run */
 	KEY_KEEPER = 2, /* an option of the keeper */
 	KEY_BOTH = KEY_RUN | KEY_KEEPER,
-	KEY_ONCE = 4, /* one entry of a list may have it */
+	KEY_ONCE = 4,   /* one entry of a list may have it */
+	KEY_SHARED = 8, /* an option of a shared keeper only */
 };
 
 struct key {

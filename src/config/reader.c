@@ -15,7 +15,8 @@
 #include "base/buf.h"
 #include "config/jsonc.h"
 
-#define STEPS_MAX 8 /* places on the way to a value: the table's groups are not deeper */
+#define PATH_LEN_MAX 80 /* of a place, as a message has it */
+#define STEPS_MAX    8  /* places on the way to a value: the table's groups are not deeper */
 
 /* Fills `steps` with the ordinals from the outermost object to a place; their number. */
 static size_t steps_to(const struct place *place, size_t *steps)
@@ -65,7 +66,7 @@ int reader_fail(const struct reader *reader, const struct place *place, const ch
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	buf_init(&path, 80);
+	buf_init(&path, PATH_LEN_MAX);
 	buf_add_text(&path, place->up ? "" : "the file");
 	format_path(place, &path);
 	err_say(reader->err, EINVAL, "%.160s:%zu: %s%s", reader->name, line_of(reader, place),
@@ -126,7 +127,24 @@ int reader_add(struct reader *reader, const struct place *place, unsigned int si
 		r = add_words(reader, place, &reader->file->run, option, value);
 	if (r == 0 && side & KEY_KEEPER)
 		r = add_words(reader, place, &reader->file->keeper, option, value);
+	if (r == 0 && side & KEY_SHARED)
+		r = add_words(reader, place, &reader->file->shared, option, value);
 	return r;
+}
+
+void reader_mark(struct reader *reader, const struct place *place, unsigned int side)
+{
+	struct config_mark *mark = side & KEY_RUN ? &reader->file->run_mark
+						  : &reader->file->shared_mark;
+	struct buf path;
+
+	if (side & KEY_KEEPER || mark->key)
+		return;
+	buf_init(&path, PATH_LEN_MAX);
+	format_path(place, &path);
+	mark->key = arena_strdup(&reader->file->arena, path.data);
+	mark->line = line_of(reader, place);
+	buf_fini(&path);
 }
 
 static const char *resolve_path(struct reader *reader, const char *path)
@@ -299,6 +317,7 @@ static int read_member(struct reader *reader, const struct place *member, const 
 		return reader_fail(reader, member, ": another entry has a %s already", key->name);
 	reader->is_seen[row] = true;
 	entry->ordinals[row] = member->ordinal;
+	reader_mark(reader, member, key->side);
 	/* The members of a group within it are rows as well. */
 	if (key->kind == KEY_GROUP) {
 		entry->texts[row] = "";

@@ -41,6 +41,9 @@ int reader_fail_kind(const struct reader *reader, const struct place *place, con
 int reader_add(struct reader *reader, const struct place *place, unsigned int side,
 	       const char *option, const char *value) must_check;
 
+/* Takes down where the first key is that only a run, or only a shared keeper, can use. */
+void reader_mark(struct reader *reader, const struct place *place, unsigned int side);
+
 /* The value as a word, or NULL when it is neither text nor number. */
 const char *reader_scalar_text(struct reader *reader, json_t *value);
 

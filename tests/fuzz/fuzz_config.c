@@ -50,6 +50,16 @@ static void check_words(const struct config_words *list, unsigned int side)
 	}
 }
 
+/* What only one can use is never without a mark, which says where. */
+static void check_marks(const struct config_file *file)
+{
+	if ((file->run.count > 0 && !file->run_mark.key) ||
+	    (file->shared.count > 0 && !file->shared_mark.key) ||
+	    (file->run_mark.key && file->run_mark.line == 0) ||
+	    (file->shared_mark.key && file->shared_mark.line == 0))
+		abort();
+}
+
 static bool is_same(const struct config_words *a, const struct config_words *b)
 {
 	if (a->count != b->count)
@@ -74,7 +84,8 @@ static void check_again(struct bytes text, int expected, const struct config_fil
 	buf_add_text(&more, "\n// \"");
 	r = config_file_parse(NAME, (struct bytes){ more.data, more.len }, &again, &err);
 	if (expected == 0 &&
-	    (r < 0 || !is_same(&file->run, &again.run) || !is_same(&file->keeper, &again.keeper)))
+	    (r < 0 || !is_same(&file->run, &again.run) || !is_same(&file->keeper, &again.keeper) ||
+	     !is_same(&file->shared, &again.shared)))
 		abort();
 	config_file_fini(&again);
 	buf_fini(&more);
@@ -100,6 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_error(&err, r);
 	check_words(&file.run, KEY_RUN);
 	check_words(&file.keeper, KEY_KEEPER);
+	check_words(&file.shared, KEY_SHARED);
+	check_marks(&file);
 	check_again(text, r, &file);
 	config_file_fini(&file);
 	return 0;

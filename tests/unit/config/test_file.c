@@ -719,7 +719,7 @@ static void the_table_is_sound(void **state)
 		assert_ptr_equal(key_find(keys[i].group, keys[i].name), &keys[i]);
 		if (keys[i].option)
 			assert_int_equal(strncmp(keys[i].option, "--", 2), 0);
-		assert_true(keys[i].side & KEY_BOTH);
+		assert_true(keys[i].side & (KEY_BOTH | KEY_SHARED));
 	}
 }
 
