@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "config/options.h"
+#include "config/url.h"
 
 #define MOUNTS_MAX 256
 #define ENV_MAX    1024
@@ -105,17 +106,49 @@ static int read_keeper(void *data, const struct option *option, const char *text
 	return keeper_config_apply(&config->keeper, option->name, text, err);
 }
 
+/* Both of its forms, as a whole; the parts are read again by whoever dials. */
+static int read_keeper_address(void *data, const struct option *option, const char *text,
+			       struct err *err)
+{
+	struct run_config *config = data;
+	const char *host;
+	struct err ignored;
+	uint16_t port;
+	bool is_good = strncmp(text, "unix:", 5) == 0 && text[5];
+
+	if (strncmp(text, "tls:", 4) == 0)
+		is_good = url_parse_address(text + 4, &config->arena, &host, &port, &ignored) == 0;
+	if (!is_good)
+		return err_say(err, EINVAL, "--%s: '%.100s' is not %s", option->name, text,
+			       option->argument);
+	config->keeper_address = text;
+	return 0;
+}
+
+static int read_keeper_token(void *data, const struct option *option, const char *text,
+			     struct err *err)
+{
+	struct run_config *config = data;
+	int r = keeper_check_outer_source(option->name, text, err);
+
+	if (r == 0)
+		config->keeper_token = text;
+	return r;
+}
+
 static const struct option rows[] = {
-#define FLAG     OPTION_FLAG, NULL
-#define STRING   OPTION_STRING, NULL
-#define CHOICE   OPTION_CHOICE, NULL
-#define RUN_ID   OPTION_RUN_ID, NULL
-#define COUNT    OPTION_COUNT, NULL
-#define SIZE     OPTION_SIZE, NULL
-#define DURATION OPTION_DURATION, NULL
-#define MILLI    OPTION_MILLI, NULL
-#define MOUNT    OPTION_OWN, read_mount
-#define ENV      OPTION_OWN, read_env
+#define FLAG           OPTION_FLAG, NULL
+#define STRING         OPTION_STRING, NULL
+#define CHOICE         OPTION_CHOICE, NULL
+#define RUN_ID         OPTION_RUN_ID, NULL
+#define COUNT          OPTION_COUNT, NULL
+#define SIZE           OPTION_SIZE, NULL
+#define DURATION       OPTION_DURATION, NULL
+#define MILLI          OPTION_MILLI, NULL
+#define MOUNT          OPTION_OWN, read_mount
+#define ENV            OPTION_OWN, read_env
+#define KEEPER_ADDRESS OPTION_OWN, read_keeper_address
+#define KEEPER_TOKEN   OPTION_OWN, read_keeper_token
 #define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
 	{                                                                                          \
 		name,     letter, kind,  offsetof(struct run_config, field), low, high,            \
@@ -144,7 +177,7 @@ bool run_config_has_file(const struct run_config *config)
 bool run_config_has_gateway(const struct run_config *config)
 {
 	return config->keeper_word_count > 0 || run_config_has_file(config) ||
-	       config->llm_socket.path || config->learn;
+	       config->llm_socket.path || config->learn || config->keeper_address;
 }
 
 /* The words of a file, one after the other. */
@@ -199,6 +232,46 @@ int run_config_parse_again(struct run_config *config, struct bytes words, int ar
 	return r;
 }
 
+/* What a shared keeper is told of a run beside its name. */
+static bool is_of_run(const char *option)
+{
+	return strcmp(option, "--billing-account") == 0 || strcmp(option, "--metadata") == 0;
+}
+
+/* With a shared keeper, what only one of the run's own would do is refused (INV-FAIL-CLOSED). */
+static int check_shared(const struct run_config *config, struct err *err)
+{
+	for (size_t i = 0; i < config->keeper_word_count; i += 2)
+		if (!is_of_run(config->keeper_words[i]))
+			return err_say(err, EINVAL,
+				       "%s: the keeper decides; leave it to its configuration",
+				       config->keeper_words[i]);
+	if (config->config || config->learn)
+		return err_say(err, EINVAL,
+			       "--%s: needs a keeper of the run's own; leave it or --keeper away",
+			       config->config ? "config" : "learn");
+	if (strncmp(config->keeper_address, "tls:", 4) == 0 && !config->keeper_token)
+		return err_say(err, EINVAL,
+			       "--keeper: a keeper on another machine needs --keeper-token SOURCE, "
+			       "by which it knows the run");
+	if (strncmp(config->keeper_address, "unix:", 5) == 0 &&
+	    (config->keeper_token || config->keeper_ca))
+		return err_say(err, EINVAL,
+			       "--%s: is for a keeper on another machine; this one knows who asks",
+			       config->keeper_token ? "keeper-token" : "keeper-ca");
+	return 0;
+}
+
+static int check_keeper(const struct run_config *config, struct err *err)
+{
+	if (config->keeper_address)
+		return check_shared(config, err);
+	if (config->keeper_token || config->keeper_ca)
+		return err_say(err, EINVAL, "--%s: belongs to --keeper tls:HOST:PORT",
+			       config->keeper_token ? "keeper-token" : "keeper-ca");
+	return 0;
+}
+
 int run_config_parse(struct run_config *config, int argc, char **argv, struct err *err)
 {
 	int rest, r;
@@ -209,6 +282,8 @@ int run_config_parse(struct run_config *config, int argc, char **argv, struct er
 	keeper_config_init(&config->keeper);
 	r = options_parse(&table, config, argc, argv, &rest, err);
 	config->argv = (const char *const *)argv + rest;
+	if (r == 0)
+		r = check_keeper(config, err);
 	if (r == 0 && rest >= argc && !config->help)
 		r = err_say(err, EINVAL,
 			    "no command; write 'warder run [options] -- COMMAND [ARG...]'");

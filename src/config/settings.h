@@ -45,6 +45,8 @@ struct run_config {
 	 * workspace that has nothing but secrets is covered there, and else refused. */
 	const char *config_variable;
 	bool covers_config;
+	/* A shared keeper, as it was written, the source of a token and a file; or NULL. */
+	const char *keeper_address, *keeper_token, *keeper_ca;
 	const char *learn; /* a file for what was refused */
 	uint64_t llm_port;
 	struct socket_config llm_socket;

@@ -49,6 +49,32 @@ static void bad_lines_are_explained(void **state)
 		{ { "--rw", "/x:", "true", NULL }, "--rw: '/x:' is not PATH[:DEST]" },
 		{ { "--tmpfs", "/x:big", "true", NULL }, "--tmpfs: 'big' is not a size" },
 		{ { "--workspace", "", "true", NULL }, "--workspace: is empty" },
+		{ { "--keeper", "/run/k", "true", NULL },
+		  "--keeper: '/run/k' is not unix:PATH|tls:HOST:PORT" },
+		{ { "--keeper=unix:", "true", NULL }, "--keeper: 'unix:' is not" },
+		{ { "--keeper=tls:h", "true", NULL }, "--keeper: 'tls:h' is not" },
+		{ { "--keeper=tls:h:1", "true", NULL },
+		  "--keeper: a keeper on another machine needs --keeper-token" },
+		{ { "--keeper=tls:h:1", "--keeper-token=LIVE", "true", NULL },
+		  "--keeper-token: a secret comes from env:NAME, file:PATH or exec:COMMAND; what "
+		  "was given is not shown" },
+		{ { "--keeper=tls:h:1", "--keeper-token=config:A", "true", NULL },
+		  "--keeper-token: a secret comes from" },
+		{ { "--keeper=unix:/k", "--keeper-token=env:T", "true", NULL },
+		  "--keeper-token: is for a keeper on another machine; this one knows who asks" },
+		{ { "--keeper=unix:/k", "--keeper-ca=c", "true", NULL },
+		  "--keeper-ca: is for a keeper on another machine; this one knows who asks" },
+		{ { "--keeper-token=env:T", "true", NULL },
+		  "--keeper-token: belongs to --keeper tls:HOST:PORT" },
+		{ { "--keeper-ca=c", "true", NULL }, "--keeper-ca: belongs to --keeper" },
+		{ { "--llm=http://l", "--keeper=unix:/k", "true", NULL },
+		  "--llm: the keeper decides; leave it to its configuration" },
+		{ { "--keeper=unix:/k", "--metadata=a=b", "--limit=run:spend=1", "true", NULL },
+		  "--limit: the keeper decides; leave it to its configuration" },
+		{ { "--keeper=unix:/k", "--config=w.json", "true", NULL },
+		  "--config: needs a keeper of the run's own; leave it or --keeper away" },
+		{ { "--keeper=unix:/k", "--learn=d.json", "true", NULL },
+		  "--learn: needs a keeper of the run's own; leave it or --keeper away" },
 	};
 
 	(void)state;
@@ -95,6 +121,38 @@ static void the_rest_of_a_bad_line_is_read(void **state)
 	assert_true(parse(words, &config, &err) < 0);
 	assert_true(config.json);
 	assert_non_null(strstr(err.text, "--bad"));
+	run_config_fini(&config);
+}
+
+static void a_shared_keeper_is_named(void **state)
+{
+	const char *near[] = { "--keeper=unix:/k",
+			       "--billing-account=t",
+			       "--metadata=a=b",
+			       "--llm-port=81",
+			       "true",
+			       NULL };
+	const char *far[] = { "--keeper=tls:[::1]:7443", "--keeper-token=file:/t", "--keeper-ca=c",
+			      "true", NULL };
+	struct bytes words = BYTES("--llm\0http://l:4000\0--allow-net\0a.test\0");
+	struct run_config config;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(parse(near, &config, &err), 0);
+	assert_true(run_config_has_gateway(&config));
+	assert_false(run_config_has_egress(&config));
+	assert_string_equal(config.keeper_address, "unix:/k");
+	assert_string_equal(config.keeper.billing_account, "t");
+	/* What it tells of itself is no option of the caller. */
+	assert_int_equal(run_config_add_words(&config, words, &err), 0);
+	assert_true(run_config_has_egress(&config));
+	assert_int_equal(config.keeper.llm_count, 1);
+	run_config_fini(&config);
+	assert_int_equal(parse(far, &config, &err), 0);
+	assert_string_equal(config.keeper_address, "tls:[::1]:7443");
+	assert_string_equal(config.keeper_token, "file:/t");
+	assert_string_equal(config.keeper_ca, "c");
 	run_config_fini(&config);
 }
 
@@ -191,5 +249,6 @@ int main(void)
 {
 	RUN_TESTS(TEST(bad_lines_are_explained), TEST(values_arrive),
 		  TEST(the_rest_of_a_bad_line_is_read), TEST(a_service_is_rules_and_mappings),
-		  TEST(what_belongs_to_a_secret_names_it), TEST(placeholders_must_differ));
+		  TEST(a_shared_keeper_is_named), TEST(what_belongs_to_a_secret_names_it),
+		  TEST(placeholders_must_differ));
 }
