@@ -252,6 +252,7 @@ static int serve(struct private_keeper *private, const struct keeper_config *con
 	private->err = err;
 	if (r == 0)
 		r = charter_new(config, &charter, err);
+	secret_forget_sources();
 	if (r < 0)
 		return r;
 	r = open_all(private, config, charter, err);

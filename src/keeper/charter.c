@@ -91,7 +91,6 @@ int charter_new(const struct keeper_config *config, struct charter **ret_charter
 		r = read_rules(charter, err);
 	if (r == 0)
 		r = vault_open(&charter->vault, config, &charter->policy, err);
-	secret_forget_sources();
 	if (r < 0) {
 		charter_unref(charter);
 		return r;

@@ -38,6 +38,7 @@ struct keeper {
 	uint64_t hold_count; /* by which holds are named */
 	struct peer *peers;  /* every gate */
 	size_t peer_count;
+	bool is_draining; /* no run begins any more, and with the last one the loop ends */
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
 	bool has_audit_failed;         /* ... and they could not be written when there were many */

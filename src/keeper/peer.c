@@ -380,6 +380,8 @@ int peer_open(struct keeper *keeper, int link_fd, struct run *run, bool asks_tok
 	peer->keeper = keeper;
 	peer->run = run;
 	peer->asks_tokens = asks_tokens;
+	peer->kind = asks_tokens ? "open" : "local";
+	peer->begun_ms = clock_now_ms();
 	add_places(peer);
 	r = record_start(peer, err);
 	if (r == 0) {
@@ -418,8 +420,12 @@ void peer_close(struct peer *peer, const char *why, uint64_t now_ms)
 			exchange_cancel(peer->exchanges[i], why, now_ms);
 	link_port_close(&peer->link);
 	record_end(peer);
+	if (peer->run && peer->run->is_enrolled)
+		peer->keeper->store->ops->close_run(peer->keeper->store, peer->run->run_id, now_ms);
 	LIST_REMOVE(peer);
 	peer->keeper->peer_count--;
+	if (peer->keeper->is_draining && peer->keeper->peer_count == 0)
+		loop_end(&peer->keeper->loop);
 	if (peer->on_over)
 		peer->on_over(peer, now_ms);
 	peer->deferred.free = free_peer;

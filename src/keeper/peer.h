@@ -35,6 +35,8 @@ struct peer {
 	size_t token_run_count;
 	struct exchange **exchanges; /* by their number, modulo how many places there are */
 	size_t place_count;
+	const char *kind; /* "local", "remote" or "open" */
+	uint64_t begun_ms;
 	bool is_stalled; /* the gate does not keep up: origins wait */
 	bool is_dirty, is_over;
 	uint64_t allowed, refused;

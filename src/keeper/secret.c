@@ -64,12 +64,18 @@ static void wipe(char *value)
 		explicit_bzero(value, strlen(value));
 }
 
+void secret_forget_lent(void)
+{
+	variable_count = 0;
+	while (lent_count > 0)
+		wipe(lent[--lent_count].value);
+}
+
 void secret_forget_sources(void)
 {
 	while (variable_count > 0)
 		wipe(getenv(variables[--variable_count]));
-	while (lent_count > 0)
-		wipe(lent[--lent_count].value);
+	secret_forget_lent();
 }
 
 static int take_text(const char *kind, const char *name, const char *value, struct secret *secret,

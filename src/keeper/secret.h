@@ -29,6 +29,9 @@ void secret_lend(const char *name, char *value);
 /* Wipes every variable that a secret was read from: it is not needed there any more. */
 void secret_forget_sources(void);
 
+/* Wipes what was lent, and leaves the variables: they are read again at a reload. */
+void secret_forget_lent(void);
+
 /* The value, for as long as the secret lives. */
 struct bytes secret_get(const struct secret *secret);
 

@@ -113,6 +113,7 @@ struct store_meter {
 	enum store_verdict verdict; /* GRANTED or UNREACHABLE */
 	uint64_t bytes, spent, reserved, concurrent;
 	void (*on_done)(struct store_meter *meter, uint64_t now_ms);
+	void *owner; /* of whoever asks */
 };
 
 /* A revocation, for ever. */

@@ -18,6 +18,8 @@ enum status_type {
 	STATUS_REFUSED = '-', /* a host that was refused, as an option names it */
 	STATUS_LEARNED = '~', /* how many rules the draft has */
 	STATUS_SUMMARY = '=', /* requests allowed, refused, and where the log is */
+	STATUS_RUN = 'r',     /* a run, as a JSON object; what was asked of a shared keeper */
+	STATUS_DONE = '.',    /* ... and there is no more */
 };
 
 int status_send(int fd, enum status_type type, const char *text) must_check;

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: MIT */
+/* What comes in at the control socket. */
+#include "keeper/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "base/money.h"
+#include "config/keeper_words.h"
+#include "keeper/enrol.h"
+#include "keeper/exchange.h"
+#include "sys/pass.h"
+#include "sys/status.h"
+
+#define METADATA_MAX 32
+#define WORDS_PACKET 32768 /* a packet must fit what the socket may hold */
+
+/* Somebody at the socket. */
+struct visitor {
+	struct loop_deferred deferred; /* first: freed at the end of a turn */
+	struct loop_source source;
+	struct control *control;
+	struct visitor *next, **at;
+	struct ucred who;
+	struct enrolment *enrolment; /* its run is being looked at, or NULL */
+	int link_fd;                 /* ... and its link, until that has a peer */
+	struct peer *peer;           /* of the run that it owns, or NULL */
+	struct store_meter meters[2];
+	struct store_revocation revocation;
+	char run_id[RUNID_MAX + 1]; /* that it asks about */
+	char meter_names[2][RUNID_MAX + 128];
+	size_t open_answers; /* of the store; it is not freed before */
+	bool is_over;
+};
+
+struct control {
+	struct loop_source source;
+	struct keeper *keeper;
+	struct control_config config;
+	struct visitor *visitors;
+	size_t visitor_count;
+};
+
+/* ---- visitors ---- */
+
+static void free_visitor(struct loop_deferred *deferred)
+{
+	free(deferred);
+}
+
+static void give_up(struct visitor *visitor)
+{
+	if (!visitor->is_over || visitor->open_answers > 0)
+		return;
+	visitor->deferred.free = free_visitor;
+	loop_defer(&visitor->control->keeper->loop, &visitor->deferred);
+}
+
+/* Its run ends with it. */
+static void close_visitor(struct visitor *visitor, uint64_t now_ms)
+{
+	struct control *control = visitor->control;
+	int fd = visitor->source.fd;
+
+	if (visitor->is_over)
+		return;
+	visitor->is_over = true;
+	enrol_cancel(visitor->enrolment);
+	if (visitor->peer)
+		peer_close(visitor->peer, "owner_gone", now_ms);
+	loop_remove(&control->keeper->loop, &visitor->source);
+	close_fd(&fd);
+	close_fd(&visitor->link_fd);
+	LIST_REMOVE(visitor);
+	control->visitor_count--;
+	give_up(visitor);
+}
+
+/* Whoever does not read what it asked for is not waited for. */
+static void check_sent(struct visitor *visitor, int r, uint64_t now_ms)
+{
+	if (r < 0)
+		close_visitor(visitor, now_ms);
+}
+
+static void say(struct visitor *visitor, enum status_type type, const char *text, uint64_t now_ms)
+{
+	if (!visitor->is_over)
+		check_sent(visitor, status_send(visitor->source.fd, type, text), now_ms);
+}
+
+static bool is_master(const struct visitor *visitor)
+{
+	return visitor->who.uid == geteuid() || visitor->who.uid == 0;
+}
+
+static bool is_welcome(const struct control *control, const struct ucred *who)
+{
+	if (who->uid == geteuid() || who->uid == 0)
+		return true;
+	for (size_t i = 0; i < control->config.user_count; i++)
+		if (control->config.users[i] == who->uid)
+			return true;
+	return false;
+}
+
+/* ---- registering ---- */
+
+/* The end of a run: what a private keeper would say. */
+static void on_peer_over(struct peer *peer, uint64_t now_ms)
+{
+	struct visitor *visitor = peer->owner;
+	int r = 0, fd = visitor->source.fd;
+
+	visitor->peer = NULL;
+	if (fd < 0)
+		return;
+	for (size_t i = 0; r == 0 && i < peer->refused_host_count; i++)
+		r = status_send(fd, STATUS_REFUSED, peer->refused_hosts[i].name);
+	/* What was recorded must be in the log before anybody is told so. */
+	if (r == 0)
+		r = audit_flush(&peer->keeper->audit);
+	if (r == 0)
+		r = status_send_summary(fd, peer->allowed, peer->refused,
+					visitor->control->config.audit);
+	close_visitor(visitor, now_ms);
+}
+
+/* In packets that the socket takes. */
+static int send_words(int fd, const char *const *words, size_t count)
+{
+	size_t from = 0, len = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i <= count; i++) {
+		size_t next = i < count ? strlen(words[i]) + 1 : 0;
+
+		if (i == count || len + next > WORDS_PACKET) {
+			if (i > from)
+				r = status_send_words(fd, words + from, i - from);
+			from = i;
+			len = 0;
+		}
+		len += next;
+	}
+	return r;
+}
+
+static int tell_words(const struct visitor *visitor, const struct run *run)
+{
+	const struct vault *vault = &run->terms->charter->vault;
+	const char **words = NULL, *variables[2 * KEEPER_SECRETS_MAX];
+	struct arena arena = { NULL };
+	size_t count = 0;
+	int r;
+
+	keeper_config_words(run->terms->charter->config, &arena, &words, &count);
+	r = send_words(visitor->source.fd, words, count);
+	for (size_t i = 0; i < vault->count; i++) {
+		variables[2 * i] = "--env";
+		variables[2 * i + 1] = arena_printf(&arena, "%s=%s", vault->entries[i].config->name,
+						    run->terms->placeholders[i]);
+	}
+	if (r == 0)
+		r = send_words(visitor->source.fd, variables, 2 * vault->count);
+	arena_fini(&arena);
+	return r;
+}
+
+static void on_enrolled(void *owner, struct run *run, const struct err *err, uint64_t now_ms)
+{
+	struct visitor *visitor = owner;
+	struct keeper *keeper = visitor->control->keeper;
+	struct err why;
+	int r;
+
+	if (!run) {
+		say(visitor, STATUS_FAILED, err->text, now_ms);
+		return;
+	}
+	r = peer_open(keeper, visitor->link_fd, run, false, &visitor->peer, &why);
+	if (r < 0) {
+		keeper->store->ops->close_run(keeper->store, run->run_id, now_ms);
+		run_free(run);
+		say(visitor, STATUS_FAILED, why.text, now_ms);
+		return;
+	}
+	visitor->link_fd = -1;
+	visitor->peer->on_over = on_peer_over;
+	visitor->peer->owner = visitor;
+	r = tell_words(visitor, run);
+	if (r == 0)
+		r = status_send(visitor->source.fd, STATUS_READY, "");
+	check_sent(visitor, r, now_ms);
+}
+
+struct request {
+	struct run_spec spec;
+	struct keeper_metadata metadata[METADATA_MAX];
+	char account[128];
+	bool is_verbose;
+};
+
+/* NAME=VALUE; what it points into lives as long as the packet. */
+static int read_word(struct request *request, char *word)
+{
+	char *value = strchr(word, '=');
+	struct run_spec *spec = &request->spec;
+	char *end;
+
+	if (!value)
+		return -EINVAL;
+	*value++ = '\0';
+	if (strcmp(word, "run-id") == 0 && runid_is_valid(value)) {
+		spec->run_id = value;
+	} else if (strcmp(word, "attempt") == 0) {
+		unsigned long attempt = strtoul(value, &end, 10);
+
+		if (*end || attempt > UINT32_MAX)
+			return -EINVAL;
+		spec->attempt = (uint32_t)attempt;
+	} else if (strcmp(word, "account") == 0) {
+		spec->account = value;
+	} else if (strncmp(word, "metadata.", 9) == 0 && spec->metadata_count < METADATA_MAX) {
+		request->metadata[spec->metadata_count++] = (struct keeper_metadata){ word + 9,
+										      value };
+	} else {
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int read_request(struct request *request, struct bytes words)
+{
+	struct bytes word;
+	int r = 0;
+
+	request->spec = (struct run_spec){ .metadata = request->metadata };
+	while (r == 0 && bytes_split(&words, '\0', &word))
+		r = read_word(request, (char *)word.data);
+	return r == 0 && words.len == 0 && request->spec.run_id ? 0 : -EINVAL;
+}
+
+/*
+ * INV-RUN-IDENTITY: a user of another name gets a run of its own, and pays itself; it cannot say
+ * whose budget is used.
+ */
+static int restrict_request(const struct visitor *visitor, struct request *request)
+{
+	static char run_id[RUNID_MAX + 1];
+	const struct passwd *user;
+
+	if (is_master(visitor))
+		return 0;
+	user = getpwuid(visitor->who.uid);
+	if (user)
+		snprintf(request->account, sizeof(request->account), "%s", user->pw_name);
+	else
+		snprintf(request->account, sizeof(request->account), "%u", visitor->who.uid);
+	request->spec.account = request->account;
+	request->spec.run_id = run_id;
+	request->spec.attempt = 0;
+	return runid_new(run_id);
+}
+
+static bool is_link(int fd)
+{
+	int type = 0, domain = 0;
+	socklen_t len = sizeof(int);
+
+	return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && type == SOCK_STREAM &&
+	       domain == AF_UNIX && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
+static void on_register(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+{
+	static struct request request; /* large, and needed only in here */
+
+	if (visitor->control->keeper->is_draining) {
+		say(visitor, STATUS_FAILED, "the keeper takes no more runs: it is being stopped",
+		    now_ms);
+	} else if (visitor->peer || visitor->enrolment || visitor->link_fd >= 0 || !is_link(*fd) ||
+		   read_request(&request, words) < 0 || restrict_request(visitor, &request) < 0) {
+		say(visitor, STATUS_FAILED,
+		    "the keeper does not understand; is it of this version?", now_ms);
+	} else {
+		visitor->link_fd = take_fd(fd);
+		enrol_start(visitor->control->keeper, &request.spec, on_enrolled, visitor,
+			    &visitor->enrolment, now_ms);
+	}
+}
+
+/* ---- listing and showing ---- */
+
+static size_t count_exchanges(const struct peer *peer)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < peer->place_count; i++)
+		count += peer->exchanges[i] != NULL;
+	return count;
+}
+
+static void write_run(struct json *json, const struct peer *peer)
+{
+	const struct run *run = peer->run;
+
+	if (run) {
+		json_text(json, "runId", run->run_id);
+		json_number(json, "attempt", run->attempt);
+		if (run->account)
+			json_text(json, "account", run->account);
+		json_bool(json, "revoked", run->is_revoked);
+	}
+	json_text(json, "link", peer->kind);
+	json_number(json, "ageMs", (int64_t)(clock_now_ms() - peer->begun_ms));
+	json_number(json, "exchanges", (int64_t)count_exchanges(peer));
+	json_number(json, "allowed", (int64_t)peer->allowed);
+	json_number(json, "refused", (int64_t)peer->refused);
+}
+
+/* Others see their own. */
+static bool may_see(const struct visitor *visitor, const struct peer *peer)
+{
+	const struct visitor *owner = peer->on_over == on_peer_over ? peer->owner : NULL;
+
+	return is_master(visitor) || (owner && owner->who.uid == visitor->who.uid);
+}
+
+static void say_json(struct visitor *visitor, struct buf *text, uint64_t now_ms)
+{
+	buf_add(text, "", 1);
+	say(visitor, STATUS_RUN, text->data, now_ms);
+	buf_fini(text);
+}
+
+static void on_list(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+{
+	const struct peer *peer = visitor->control->keeper->peers;
+
+	(void)words;
+	(void)fd;
+	for (; peer && !visitor->is_over; peer = peer->next) {
+		struct buf text;
+		struct json json = { .out = &text };
+
+		if (!may_see(visitor, peer))
+			continue;
+		buf_init(&text, CONTROL_PACKET_MAX);
+		json_open(&json, NULL, '{');
+		write_run(&json, peer);
+		json_close(&json, '}');
+		say_json(visitor, &text, now_ms);
+	}
+	say(visitor, STATUS_DONE, "", now_ms);
+}
+
+static const struct peer *find_peer(const struct visitor *visitor, const char *run_id)
+{
+	const struct peer *peer = visitor->control->keeper->peers;
+
+	while (peer && (!peer->run || strcmp(peer->run->run_id, run_id) != 0))
+		peer = peer->next;
+	return peer && may_see(visitor, peer) ? peer : NULL;
+}
+
+static void write_meter(struct json *json, const struct store_meter *meter)
+{
+	char money[MONEY_TEXT_MAX];
+
+	json_open(json, meter->meter, '{');
+	money_format(meter->spent, money);
+	json_text(json, "spent", money);
+	money_format(meter->reserved, money);
+	json_text(json, "reserved", money);
+	json_number(json, "bytes", (int64_t)meter->bytes);
+	json_number(json, "concurrent", (int64_t)meter->concurrent);
+	json_close(json, '}');
+}
+
+static void on_meter(struct store_meter *meter, uint64_t now_ms)
+{
+	struct visitor *visitor = meter->owner;
+	const struct peer *peer;
+	struct buf text;
+	struct json json = { .out = &text };
+
+	if (--visitor->open_answers > 0)
+		return;
+	give_up(visitor);
+	if (visitor->is_over)
+		return;
+	peer = find_peer(visitor, visitor->run_id);
+	buf_init(&text, CONTROL_PACKET_MAX);
+	json_open(&json, NULL, '{');
+	if (peer)
+		write_run(&json, peer);
+	else
+		json_text(&json, "runId", visitor->run_id);
+	for (size_t i = 0; i < ARRAY_LEN(visitor->meters); i++)
+		if (visitor->meters[i].meter && visitor->meters[i].verdict == STORE_GRANTED)
+			write_meter(&json, &visitor->meters[i]);
+	json_close(&json, '}');
+	say_json(visitor, &text, now_ms);
+	say(visitor, STATUS_DONE, "", now_ms);
+}
+
+static bool read_run_id(struct visitor *visitor, struct bytes words)
+{
+	if (visitor->open_answers > 0 || words.len < 2 || words.len > sizeof(visitor->run_id) ||
+	    memchr(words.data, '\0', words.len) != words.data + words.len - 1)
+		return false;
+	memcpy(visitor->run_id, words.data, words.len);
+	return runid_is_valid(visitor->run_id);
+}
+
+static void on_show(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+{
+	struct store *store = visitor->control->keeper->store;
+	const struct peer *peer;
+	size_t count = 1;
+
+	(void)fd;
+	peer = read_run_id(visitor, words) ? find_peer(visitor, visitor->run_id) : NULL;
+	if (!runid_is_valid(visitor->run_id) || (!peer && !is_master(visitor))) {
+		say(visitor, STATUS_FAILED, "there is no such run", now_ms);
+		return;
+	}
+	snprintf(visitor->meter_names[0], sizeof(visitor->meter_names[0]), "run:%s",
+		 visitor->run_id);
+	if (peer && peer->run->account)
+		snprintf(visitor->meter_names[count++], sizeof(visitor->meter_names[0]),
+			 "account:%.120s", peer->run->account);
+	visitor->open_answers = count;
+	for (size_t i = 0; i < ARRAY_LEN(visitor->meters); i++)
+		visitor->meters[i] = (struct store_meter){ .on_done = on_meter, .owner = visitor };
+	for (size_t i = 0; i < count; i++) {
+		visitor->meters[i].meter = visitor->meter_names[i];
+		store->ops->read_meter(store, &visitor->meters[i], now_ms);
+	}
+}
+
+/* ---- revoking and draining ---- */
+
+static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
+{
+	struct visitor *visitor = OWNER_OF(revocation, struct visitor, revocation);
+
+	visitor->open_answers--;
+	give_up(visitor);
+	if (revocation->verdict == STORE_GRANTED)
+		say(visitor, STATUS_DONE, "", now_ms);
+	else
+		say(visitor, STATUS_FAILED,
+		    "the keeper's store cannot be reached; nothing is revoked", now_ms);
+}
+
+static void on_revoke(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+{
+	struct store *store = visitor->control->keeper->store;
+
+	(void)fd;
+	if (!read_run_id(visitor, words) ||
+	    (!is_master(visitor) && !find_peer(visitor, visitor->run_id))) {
+		say(visitor, STATUS_FAILED, "that is no run", now_ms);
+		return;
+	}
+	visitor->open_answers = 1;
+	visitor->revocation = (struct store_revocation){ .run_id = visitor->run_id,
+							 .on_done = on_revoked };
+	store->ops->revoke(store, &visitor->revocation, now_ms);
+}
+
+static void on_drain(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+{
+	const struct control_config *config = &visitor->control->config;
+
+	(void)words;
+	(void)fd;
+	say(visitor, STATUS_DONE, "", now_ms);
+	config->on_drain(config->owner, now_ms);
+}
+
+/* ---- packets ---- */
+
+static const struct {
+	enum control_request letter;
+	bool is_for_masters; /* ourselves, or root */
+	void (*handle)(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms);
+} requests[] = {
+	{ CONTROL_REGISTER, false, on_register }, { CONTROL_LIST, false, on_list },
+	{ CONTROL_SHOW, false, on_show },         { CONTROL_REVOKE, false, on_revoke },
+	{ CONTROL_DRAIN, true, on_drain },
+};
+
+static void handle(struct visitor *visitor, struct bytes packet, int *fd, uint64_t now_ms)
+{
+	char letter = packet.data[0];
+
+	bytes_take(&packet, 1);
+	for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+		if ((char)requests[i].letter != letter)
+			continue;
+		if (requests[i].is_for_masters && !is_master(visitor))
+			break;
+		requests[i].handle(visitor, packet, fd, now_ms);
+		return;
+	}
+	say(visitor, STATUS_FAILED, "that is not for you to ask of this keeper", now_ms);
+}
+
+static void on_visitor_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+{
+	static char data[CONTROL_PACKET_MAX];
+	struct visitor *visitor = OWNER_OF(source, struct visitor, source);
+	_cleanup_close_ int fd = -1;
+	ssize_t n = pass_receive(source->fd, data, sizeof(data), &fd);
+
+	(void)ready;
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0)
+		close_visitor(visitor, now_ms);
+	else
+		handle(visitor, (struct bytes){ data, (size_t)n }, &fd, now_ms);
+}
+
+static void on_knock(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+{
+	struct control *control = OWNER_OF(source, struct control, source);
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	_cleanup_close_ int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct visitor *visitor;
+
+	(void)ready;
+	(void)now_ms;
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
+		return;
+	if (!is_welcome(control, &who) || control->visitor_count >= CONTROL_VISITORS_MAX) {
+		if (status_send(fd, STATUS_FAILED, "this keeper is not for you") < 0)
+			return;
+		return;
+	}
+	visitor = calloc(1, sizeof(*visitor));
+	if (!visitor)
+		die_no_memory();
+	visitor->control = control;
+	visitor->who = who;
+	visitor->link_fd = -1;
+	visitor->source = (struct loop_source){ .fd = -1, .on_ready = on_visitor_ready };
+	if (loop_add(&control->keeper->loop, &visitor->source, fd, LOOP_READ) < 0) {
+		free(visitor);
+		return;
+	}
+	fd = -1;
+	LIST_ADD(&control->visitors, visitor);
+	control->visitor_count++;
+}
+
+/* ---- opening and closing ---- */
+
+int control_new(struct keeper *keeper, const struct control_config *config,
+		struct control **ret_control, struct err *err)
+{
+	struct control *control = calloc(1, sizeof(*control));
+	int r;
+
+	if (!control)
+		die_no_memory();
+	control->keeper = keeper;
+	control->config = *config;
+	control->source = (struct loop_source){ .fd = -1, .on_ready = on_knock };
+	r = loop_add(&keeper->loop, &control->source, config->listener_fd, LOOP_READ);
+	if (r < 0) {
+		free(control);
+		return err_set(err, -r, "watch the control socket");
+	}
+	*ret_control = control;
+	return 0;
+}
+
+void control_stop_listening(struct control *control)
+{
+	int fd = control->source.fd;
+
+	loop_remove(&control->keeper->loop, &control->source);
+	close_fd(&fd);
+}
+
+void control_free(struct control *control)
+{
+	if (!control)
+		return;
+	while (control->visitors)
+		close_visitor(control->visitors, clock_now_ms());
+	control_stop_listening(control);
+	free(control);
+}

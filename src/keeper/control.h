@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The control socket of a shared keeper: runs are registered here, listed, shown and revoked.
+ *
+ * Packets, a letter and words with a NUL each. Who is at the other end is what the kernel says
+ * (SO_PEERCRED). A connection that has registered a run is that run's owner: it hears of it as
+ * of a private keeper (sys/status.h), and the run ends with it.
+ *
+ *   register   R  NAME=VALUE…, and the keeper's end of the link along with it
+ *              ◀ WORDS… (options, as of a file; then placeholders), READY; later the summary
+ *   list       L  ◀ RUN (a JSON object)…, DONE
+ *   show       S  RUN  ◀ RUN, DONE
+ *   revoke     X  RUN  ◀ DONE
+ *   drain      D  ◀ DONE; the keeper ends when the last run has
+ *
+ * Whatever goes wrong is answered by FAILED.
+ */
+#ifndef KEEPER_CONTROL_H
+#define KEEPER_CONTROL_H
+
+#include "keeper/keeper.h"
+
+#define CONTROL_PACKET_MAX   65536
+#define CONTROL_VISITORS_MAX 16384
+
+enum control_request {
+	CONTROL_REGISTER = 'R',
+	CONTROL_LIST = 'L',
+	CONTROL_SHOW = 'S',
+	CONTROL_REVOKE = 'X',
+	CONTROL_DRAIN = 'D',
+};
+
+struct control;
+
+struct control_config {
+	int listener_fd;    /* owned by the control from here on */
+	const uid_t *users; /* who may register runs beside ourselves and root; borrowed */
+	size_t user_count;
+	const char *audit; /* where the log is, for summaries; borrowed */
+	/* No more runs are to begin; once there is none, the keeper is to end. */
+	void (*on_drain)(void *owner, uint64_t now_ms);
+	void *owner;
+};
+
+int control_new(struct keeper *keeper, const struct control_config *config,
+		struct control **ret_control, struct err *err) must_check;
+
+/* No new connections; those that there are stay. */
+void control_stop_listening(struct control *control);
+
+/* Ends every connection. */
+void control_free(struct control *control);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Enrolment. */
+#include "keeper/enrol.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+
+struct enrolment {
+	struct store_run request; /* first */
+	struct keeper *keeper;
+	struct run *run;
+	enrol_done *on_done; /* NULL: nobody waits for it any more */
+	void *owner;
+	struct enrolment **place;
+};
+
+static void say_why_not(const struct enrolment *enrolment, struct err *err)
+{
+	const char *run_id = enrolment->run->run_id;
+
+	switch (enrolment->request.verdict) {
+	case STORE_IS_REVOKED:
+		err_say(err, EACCES, "run %s was revoked", run_id);
+		break;
+	case STORE_HAS_LINK:
+		err_say(err, EBUSY, "run %s has a link already; one at a time", run_id);
+		break;
+	default:
+		err_say(err, EHOSTUNREACH,
+			"the keeper's store cannot be reached; try again when it is back");
+	}
+}
+
+/* Its time began with its first link, whatever has become of that. */
+static void set_end(struct run *run, uint64_t begun_at, uint64_t now_ms)
+{
+	uint64_t limit_ms = run->terms->charter->config->run_limits.duration_ms;
+	uint64_t wall_ms = clock_ms(CLOCK_REALTIME), begun_ms = begun_at * 1000;
+	uint64_t gone_ms = wall_ms > begun_ms ? wall_ms - begun_ms : 0;
+
+	if (limit_ms)
+		run->ends_ms = limit_ms > gone_ms ? now_ms + limit_ms - gone_ms : 1;
+}
+
+static void on_answer(struct store_run *request, uint64_t now_ms)
+{
+	struct enrolment *enrolment = (struct enrolment *)(void *)request;
+	struct store *store = enrolment->keeper->store;
+	struct run *run = enrolment->run;
+	struct err err = { 0 };
+
+	if (enrolment->on_done)
+		*enrolment->place = NULL;
+	if (request->verdict == STORE_GRANTED && enrolment->on_done) {
+		run->is_enrolled = true;
+		set_end(run, request->begun_at, now_ms);
+		enrolment->on_done(enrolment->owner, run, NULL, now_ms);
+	} else {
+		if (request->verdict == STORE_GRANTED)
+			store->ops->close_run(store, run->run_id, now_ms);
+		say_why_not(enrolment, &err);
+		if (enrolment->on_done)
+			enrolment->on_done(enrolment->owner, NULL, &err, now_ms);
+		run_free(run);
+	}
+	free(enrolment);
+}
+
+void enrol_start(struct keeper *keeper, const struct run_spec *spec, enrol_done *on_done,
+		 void *owner, struct enrolment **place, uint64_t now_ms)
+{
+	struct store *store = keeper->store;
+	struct enrolment *enrolment;
+	struct err err;
+	struct run *run = run_new(keeper->charter, spec, &err);
+
+	if (!run) {
+		*place = NULL;
+		on_done(owner, NULL, &err, now_ms);
+		return;
+	}
+	enrolment = calloc(1, sizeof(*enrolment));
+	if (!enrolment)
+		die_no_memory();
+	enrolment->keeper = keeper;
+	enrolment->run = run;
+	enrolment->on_done = on_done;
+	enrolment->owner = owner;
+	enrolment->place = place;
+	enrolment->request = (struct store_run){
+		.run_id = run->run_id,
+		.account = run->account ? run->account : "",
+		.attempt = run->attempt,
+		.on_done = on_answer,
+	};
+	*place = enrolment;
+	store->ops->open_run(store, &enrolment->request, now_ms);
+}
+
+void enrol_cancel(struct enrolment *enrolment)
+{
+	if (enrolment)
+		enrolment->on_done = NULL;
+}
