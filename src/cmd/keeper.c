@@ -17,12 +17,12 @@
 #include "cmd/cmd.h"
 #include "cmd/result_file.h"
 #include "cmd/state.h"
-#include "sys/status.h"
 #include "config/file.h"
 #include "keeper/peer.h"
 #include "sys/heap.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
+#include "sys/status.h"
 #include "warder.h"
 
 #define STATUS_FD 3
@@ -216,9 +216,11 @@ static int open_all(struct private_keeper *private, const struct keeper_config *
 		    struct charter *charter, struct err *err)
 {
 	struct run *run = NULL;
+	struct stream link;
 	struct peer *peer;
 	int r = keeper_open(&private->keeper, charter, err);
 
+	stream_init_plain(&link, LINK_FD);
 	if (r == 0)
 		r = make_run(config, charter, &run, err);
 	if (r == 0 && config->learn)
@@ -230,7 +232,7 @@ static int open_all(struct private_keeper *private, const struct keeper_config *
 	if (r == 0)
 		r = settle(config, err);
 	if (r == 0)
-		r = peer_open(&private->keeper, LINK_FD, run, charter->token_secret, &peer, err);
+		r = peer_open(&private->keeper, &link, run, charter->token_secret, &peer, err);
 	if (r < 0) {
 		run_free(run);
 		return r;

@@ -152,6 +152,8 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		return on_tunnels(gate, payload);
 	if (event == LINK_MESSAGE && port->reader.type == LINK_NAMES)
 		return on_names(gate, payload);
+	if (id == 0)
+		return -EPROTO; /* between a carrier and its keeper only */
 	call = gate->calls[id % LINK_EXCHANGES_MAX];
 	if (!call || call->id != id)
 		return 0; /* ended on our side while this was under way */
@@ -323,10 +325,12 @@ static int tell_certificate(int control_fd, const struct tls_authority *authorit
 int gate_run(int control_fd, int link_fd, size_t connection_max, struct tls_authority *authority)
 {
 	struct gate *gate = calloc(1, sizeof(*gate));
+	struct stream link;
 	int r;
 
 	if (!gate)
 		die_no_memory();
+	stream_init_plain(&link, link_fd);
 	gate->connection_max = connection_max < LINK_EXCHANGES_MAX ? connection_max
 								   : LINK_EXCHANGES_MAX - 1;
 	gate->control = (struct loop_source){ .fd = -1, .on_ready = on_control };
@@ -341,7 +345,7 @@ int gate_run(int control_fd, int link_fd, size_t connection_max, struct tls_auth
 	gate->control_fd = control_fd;
 	gate->dns = dns_server_new(&gate->loop, gate->names, &gate->dns_policy);
 	if (r == 0)
-		r = link_port_open(&gate->link, &gate->loop, link_fd, LINK_SIDE_GATE,
+		r = link_port_open(&gate->link, &gate->loop, &link, LINK_SIDE_GATE,
 				   GATE_LINK_OUT_MAX, on_message);
 	if (r == 0 && authority)
 		r = tell_certificate(control_fd, authority);
@@ -349,7 +353,6 @@ int gate_run(int control_fd, int link_fd, size_t connection_max, struct tls_auth
 		r = loop_run(&gate->loop);
 	close_all(gate);
 	link_port_close(&gate->link);
-	link_port_fini(&gate->link);
 	loop_fini(&gate->loop);
 	names_free(gate->names);
 	if (authority)

@@ -180,6 +180,7 @@ static void on_enrolled(void *owner, struct run *run, const struct err *err, uin
 {
 	struct visitor *visitor = owner;
 	struct keeper *keeper = visitor->control->keeper;
+	struct stream link;
 	struct err why;
 	int r;
 
@@ -187,14 +188,14 @@ static void on_enrolled(void *owner, struct run *run, const struct err *err, uin
 		say(visitor, STATUS_FAILED, err->text, now_ms);
 		return;
 	}
-	r = peer_open(keeper, visitor->link_fd, run, false, &visitor->peer, &why);
+	stream_init_plain(&link, take_fd(&visitor->link_fd));
+	r = peer_open(keeper, &link, run, false, &visitor->peer, &why);
 	if (r < 0) {
 		keeper->store->ops->close_run(keeper->store, run->run_id, now_ms);
 		run_free(run);
 		say(visitor, STATUS_FAILED, why.text, now_ms);
 		return;
 	}
-	visitor->link_fd = -1;
 	visitor->peer->on_over = on_peer_over;
 	visitor->peer->owner = visitor;
 	r = tell_words(visitor, run);
@@ -289,7 +290,7 @@ static void on_register(struct visitor *visitor, struct bytes words, int *fd, ui
 	if (visitor->control->keeper->is_draining) {
 		say(visitor, STATUS_FAILED, "the keeper takes no more runs: it is being stopped",
 		    now_ms);
-	} else if (visitor->peer || visitor->enrolment || visitor->link_fd >= 0 || !is_link(*fd) ||
+	} else if (visitor->peer || visitor->enrolment || !is_link(*fd) ||
 		   read_request(&request, words) < 0 || restrict_request(visitor, &request) < 0) {
 		say(visitor, STATUS_FAILED,
 		    "the keeper does not understand; is it of this version?", now_ms);

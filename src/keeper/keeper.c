@@ -123,41 +123,29 @@ static void flush_dirty(struct keeper *keeper, uint64_t now_ms)
 	}
 }
 
-/* Those that have more to write than their gate takes stay in the list. */
-static void flush_peers(struct keeper *keeper, struct peer **behind, uint64_t now_ms)
+static void flush_peers(struct keeper *keeper, uint64_t now_ms)
 {
-	struct peer *peer = keeper->dirty_peers, *next;
+	while (keeper->dirty_peers) {
+		struct peer *peer = keeper->dirty_peers;
 
-	keeper->dirty_peers = NULL;
-	for (; peer; peer = next) {
-		next = peer->next_dirty;
-		if (!peer->is_over && peer_flush(peer, now_ms)) {
-			peer->next_dirty = *behind;
-			*behind = peer;
-		} else {
-			peer->is_dirty = false;
-		}
+		keeper->dirty_peers = peer->next_dirty;
+		peer->is_dirty = false;
+		if (!peer->is_over)
+			peer_flush(peer, now_ms);
 	}
 }
 
 static void on_turn_end(struct loop *loop, uint64_t now_ms)
 {
 	struct keeper *keeper = OWNER_OF(loop, struct keeper, loop);
-	struct peer *behind = NULL, *next;
 
 	limiter_flush(keeper, now_ms);
 	start_decided(keeper, now_ms);
 	/* What a gate takes may let more of a reply in, and that be told to its origin. */
 	do {
 		flush_dirty(keeper, now_ms);
-		flush_peers(keeper, &behind, now_ms);
-	} while (keeper->dirty || keeper->dirty_origins || keeper->dirty_peers);
-	for (; behind; behind = next) {
-		next = behind->next_dirty;
-		behind->next_dirty = keeper->dirty_peers;
-		if (!behind->is_over) /* else it is freed when the turn ends */
-			keeper->dirty_peers = behind;
-	}
+		flush_peers(keeper, now_ms);
+	} while (keeper->dirty || keeper->dirty_origins);
 	if (keeper->audit.drafts.len > 0 && !keeper->audit_timer.place)
 		loop_set_timer(&keeper->loop, &keeper->audit_timer, now_ms + OUTCOMES_DELAY_MS);
 }

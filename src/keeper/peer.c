@@ -202,22 +202,28 @@ static void go_on(struct peer *peer, uint64_t now_ms)
 	}
 }
 
-bool peer_flush(struct peer *peer, uint64_t now_ms)
+void peer_flush(struct peer *peer, uint64_t now_ms)
 {
 	for (;;) {
 		if (link_port_flush(&peer->link) < 0) {
 			peer_close(peer, "gate_gone", now_ms);
-			return false;
+			return;
 		}
 		if (link_port_is_behind(&peer->link)) {
 			if (!peer->is_stalled)
 				stall(peer);
-			return true;
+			return;
 		}
 		if (!peer->is_stalled)
-			return link_port_has_more(&peer->link);
+			return;
 		go_on(peer, now_ms);
 	}
+}
+
+static void on_room(struct link_port *port, uint64_t now_ms)
+{
+	(void)now_ms;
+	peer_out(OWNER_OF(port, struct peer, link));
 }
 
 /* ---- reading ---- */
@@ -355,7 +361,6 @@ static void free_peer(struct loop_deferred *deferred)
 {
 	struct peer *peer = (struct peer *)(void *)deferred;
 
-	link_port_fini(&peer->link);
 	run_free(peer->run);
 	free_token_runs(peer);
 	free(peer->exchanges);
@@ -364,12 +369,13 @@ static void free_peer(struct loop_deferred *deferred)
 	free(peer);
 }
 
-static void on_link_over(struct link_port *port, uint64_t now_ms)
+static void on_link_over(struct link_port *port, int error, uint64_t now_ms)
 {
+	(void)error;
 	peer_close(OWNER_OF(port, struct peer, link), "gate_gone", now_ms);
 }
 
-int peer_open(struct keeper *keeper, int link_fd, struct run *run, bool asks_tokens,
+int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool asks_tokens,
 	      struct peer **ret_peer, struct err *err)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
@@ -385,10 +391,12 @@ int peer_open(struct keeper *keeper, int link_fd, struct run *run, bool asks_tok
 	add_places(peer);
 	r = record_start(peer, err);
 	if (r == 0) {
-		r = link_port_open(&peer->link, &keeper->loop, link_fd, LINK_SIDE_KEEPER,
-				   PEER_OUT_MAX, on_message);
+		r = link_port_open(&peer->link, &keeper->loop, link, LINK_SIDE_KEEPER, PEER_OUT_MAX,
+				   on_message);
 		if (r < 0)
 			err_set(err, -r, "watch the link");
+	} else {
+		stream_close(link);
 	}
 	if (r < 0) {
 		free(peer->exchanges);
@@ -396,6 +404,7 @@ int peer_open(struct keeper *keeper, int link_fd, struct run *run, bool asks_tok
 		return r;
 	}
 	peer->link.on_over = on_link_over;
+	peer->link.on_room = on_room;
 	/* A gate that asks and does not listen is not listened to. */
 	peer->link.waits_when_behind = true;
 	if (run)

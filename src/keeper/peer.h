@@ -49,10 +49,10 @@ struct peer {
 };
 
 /*
- * Takes the link and the run over, records that the run begins, and says hello. On failure
- * nothing is taken, and `err` explains.
+ * Takes the link and the run over, records that the run begins, and says hello. On failure, which
+ * `err` explains, the link is closed and the run still the caller's.
  */
-int peer_open(struct keeper *keeper, int link_fd, struct run *run, bool asks_tokens,
+int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool asks_tokens,
 	      struct peer **ret_peer, struct err *err) must_check;
 
 /* Ends every exchange with `why`, and the link. It may be called from anywhere, and twice. */
@@ -61,8 +61,8 @@ void peer_close(struct peer *peer, const char *why, uint64_t now_ms);
 /* Where messages to the gate are written; they go out at the end of the turn. */
 struct buf *peer_out(struct peer *peer);
 
-/* Writes what the link takes; true when there is more to write. */
-bool peer_flush(struct peer *peer, uint64_t now_ms);
+/* Writes what the link takes. */
+void peer_flush(struct peer *peer, uint64_t now_ms);
 
 /* -EPROTO when the number is in use, or there are too many. */
 int peer_add_exchange(struct peer *peer, struct exchange *exchange) must_check;
