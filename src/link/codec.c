@@ -168,6 +168,31 @@ void link_write_refused(struct buf *out, uint32_t exchange, const struct link_re
 	end_message(out, start);
 }
 
+void link_write_token(struct buf *out, struct bytes token)
+{
+	size_t start = begin_message(out, LINK_TOKEN, 0);
+
+	assert(token.len > 0 && token.len <= LINK_TOKEN_MAX);
+	put_u8(out, LINK_VERSION);
+	put_u8(out, 0); /* for what a later version may ask for */
+	put_text(out, token);
+	end_message(out, start);
+}
+
+void link_write_notice(struct buf *out, const struct link_notice *notice)
+{
+	size_t start = begin_message(out, LINK_NOTICE, 0);
+
+	put_u8(out, (uint8_t)notice->letter);
+	buf_add(out, notice->text.data, notice->text.len);
+	end_message(out, start);
+}
+
+void link_write_bye(struct buf *out)
+{
+	end_message(out, begin_message(out, LINK_BYE, 0));
+}
+
 /* ---- parsing: from here on the bytes may be the agent's ---- */
 
 struct source {
@@ -354,5 +379,31 @@ int link_parse_refused(struct bytes payload, struct link_refused *ret_refused)
 	require(&source, ret_refused->method.len == 0 || charset_is_token(ret_refused->method));
 	require(&source, ret_refused->host.len == 0 || charset_is_authority(ret_refused->host));
 	require(&source, ret_refused->path.len == 0 || charset_is_target(ret_refused->path));
+	return finish(&source);
+}
+
+int link_parse_token(struct bytes payload, struct bytes *ret_token)
+{
+	struct source source = { .left = payload };
+	uint64_t version = get_number(&source, 1);
+	uint64_t flags = get_number(&source, 1);
+
+	/* What comes after it may mean anything then. */
+	if (!source.is_bad && version != LINK_VERSION)
+		return -EPROTONOSUPPORT;
+	*ret_token = get_text(&source);
+	require(&source, flags == 0);
+	require(&source, ret_token->len > 0 && ret_token->len <= LINK_TOKEN_MAX);
+	require(&source, is_value(*ret_token));
+	return finish(&source);
+}
+
+int link_parse_notice(struct bytes payload, struct link_notice *ret_notice)
+{
+	struct source source = { .left = payload };
+
+	ret_notice->letter = (char)get_number(&source, 1);
+	ret_notice->text = get_bytes(&source, source.left.len);
+	require(&source, ret_notice->letter > ' ' && ret_notice->letter < 0x7f);
 	return finish(&source);
 }

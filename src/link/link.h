@@ -9,6 +9,10 @@
  * offered. The keeper trusts nothing in here: whatever it decodes has been checked for form again,
  * because the gate that sent it may no longer be ours.
  *
+ * To a keeper on another machine the link goes through a carrier, which begins with the run's
+ * token, passes on what the gate and the keeper say to each other as it is, and takes out what the
+ * keeper has to say to whoever started the run. None of these messages belongs to an exchange.
+ *
  * Layout: type (1), zero (3), exchange (4), payload length (4), payload; little-endian.
  */
 #ifndef LINK_LINK_H
@@ -24,7 +28,9 @@
 #define LINK_DATA_MAX     32768
 #define LINK_REFUSED_MAX  4096
 #define LINK_TUNNELS_MAX  128
-#define LINK_NAMES_MAX    64    /* in one message */
+#define LINK_NAMES_MAX    64 /* in one message */
+#define LINK_TOKEN_MAX    255
+#define LINK_VERSION      1     /* of all of this, said by whoever opens a remote link */
 #define LINK_CREDIT_FIRST 65536 /* what each side may send of a body before it is granted more */
 
 /* Exchanges at once. No two under way may have the same number modulo this. */
@@ -47,8 +53,9 @@ enum link_side {
 enum link_event {
 	LINK_NEEDS_MORE,
 	LINK_MESSAGE, /* a whole message: type, exchange, payload */
-	LINK_PIECE,   /* a piece of DATA, as it arrives: exchange, payload */
-	LINK_BROKEN,  /* what came is no message; the link is over */
+	/* A piece of DATA, as it arrives: exchange, payload. A carrier has all messages so. */
+	LINK_PIECE,
+	LINK_BROKEN, /* what came is no message; the link is over */
 };
 
 struct link_reader {
@@ -60,10 +67,22 @@ struct link_reader {
 	uint32_t exchange;
 	uint32_t left; /* of the payload */
 	bool is_broken;
+	/*
+	 * What belongs to gate and keeper comes in pieces, headers included, to be copied as it is;
+	 * only the messages of the remote link itself are read. Every header is checked all the
+	 * same.
+	 */
+	bool is_carrier;
 };
 
 void link_reader_init(struct link_reader *reader, enum link_side from);
 void link_reader_fini(struct link_reader *reader);
+
+/* Whether the last byte that was read was the last of a message, or none was. */
+static inline bool link_reader_is_between(const struct link_reader *reader)
+{
+	return reader->header_len == 0 && !reader->is_broken;
+}
 
 /* Takes from the front of *input what the next event needs; *ret_payload lives until then. */
 enum link_event link_read(struct link_reader *reader, struct bytes *input,
@@ -123,6 +142,12 @@ struct link_names {
 	size_t count;
 };
 
+/* What a keeper tells whoever started the run: a packet of cmd/status.h. */
+struct link_notice {
+	char letter;
+	struct bytes text;
+};
+
 /* Each appends one whole message. The buffer must have room; it is as large as its sender wants. */
 void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt);
 void link_write_tunnels(struct buf *out, const struct bytes *tunnels, size_t count);
@@ -134,6 +159,10 @@ void link_write_end(struct buf *out, uint32_t exchange, const struct link_end *e
 void link_write_credit(struct buf *out, uint32_t exchange, uint32_t credit);
 void link_write_abort(struct buf *out, uint32_t exchange);
 void link_write_refused(struct buf *out, uint32_t exchange, const struct link_refused *refused);
+void link_write_token(struct buf *out, struct bytes token);
+/* The text has at most LINK_HEAD_MAX - 1 bytes. */
+void link_write_notice(struct buf *out, const struct link_notice *notice);
+void link_write_bye(struct buf *out);
 
 /* Each reads a payload whole, or returns -EPROTO: nothing missing, nothing left over. */
 int link_parse_hello(struct bytes payload, struct bytes *ret_run_id,
@@ -146,5 +175,8 @@ int link_parse_reply(struct bytes payload, struct link_reply *ret_reply) must_ch
 int link_parse_end(struct bytes payload, struct link_end *ret_end) must_check;
 int link_parse_credit(struct bytes payload, uint32_t *ret_credit) must_check;
 int link_parse_refused(struct bytes payload, struct link_refused *ret_refused) must_check;
+/* -EPROTONOSUPPORT: of another version than ours. */
+int link_parse_token(struct bytes payload, struct bytes *ret_token) must_check;
+int link_parse_notice(struct bytes payload, struct link_notice *ret_notice) must_check;
 
 #endif

@@ -31,10 +31,16 @@ static uint32_t get_u32(const unsigned char *at)
 	return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* What the keeper says before there is any exchange. */
-static bool is_beginning(enum link_type type)
+/* Of a carrier and its keeper. */
+static bool is_remote(enum link_type type)
 {
-	return type == LINK_HELLO || type == LINK_TUNNELS || type == LINK_NAMES;
+	return type == LINK_TOKEN || type == LINK_NOTICE || type == LINK_BYE;
+}
+
+/* What belongs to no exchange: also what the keeper says before there is any. */
+static bool is_of_link(enum link_type type)
+{
+	return type == LINK_HELLO || type == LINK_TUNNELS || type == LINK_NAMES || is_remote(type);
 }
 
 /* Collects the header; true when it is whole and obeys the table. */
@@ -58,12 +64,18 @@ static bool read_header(struct link_reader *reader, struct bytes *input)
 	reader->type = (enum link_type)header[0];
 	rule = &rules[reader->type];
 	return rule->may_send[reader->from] && reader->left >= rule->least &&
-	       reader->left <= rule->most && (reader->exchange == 0) == is_beginning(reader->type);
+	       reader->left <= rule->most && (reader->exchange == 0) == is_of_link(reader->type);
 }
 
 static bool has_header(const struct link_reader *reader)
 {
 	return reader->header_len == sizeof(reader->header);
+}
+
+/* Whether the payload is passed on as it comes. */
+static bool comes_in_pieces(const struct link_reader *reader)
+{
+	return reader->type == LINK_DATA || (reader->is_carrier && !is_remote(reader->type));
 }
 
 /* Takes of the payload what is there. */
@@ -76,7 +88,7 @@ static enum link_event read_payload(struct link_reader *reader, struct bytes *in
 	reader->left -= (uint32_t)part.len;
 	if (reader->left == 0)
 		reader->header_len = 0; /* the next byte begins a message */
-	if (reader->type == LINK_DATA) {
+	if (comes_in_pieces(reader)) {
 		*ret_payload = part;
 		return part.len ? LINK_PIECE : LINK_NEEDS_MORE;
 	}
@@ -87,13 +99,26 @@ static enum link_event read_payload(struct link_reader *reader, struct bytes *in
 	return LINK_MESSAGE;
 }
 
+/* A carrier copies the header as well, once it is whole and known to be right. */
+static enum link_event copy_header(struct link_reader *reader, struct bytes *ret_payload)
+{
+	*ret_payload = (struct bytes){ (const char *)reader->header, sizeof(reader->header) };
+	if (reader->left == 0)
+		reader->header_len = 0;
+	return LINK_PIECE;
+}
+
 enum link_event link_read(struct link_reader *reader, struct bytes *input,
 			  struct bytes *ret_payload)
 {
-	if (!reader->is_broken && !has_header(reader) && input->len > 0)
+	bool had_header = has_header(reader);
+
+	if (!reader->is_broken && !had_header && input->len > 0)
 		reader->is_broken = !read_header(reader, input);
 	if (reader->is_broken)
 		return LINK_BROKEN;
+	if (!had_header && has_header(reader) && reader->is_carrier && comes_in_pieces(reader))
+		return copy_header(reader, ret_payload);
 	/* A message without a payload is whole with its header. */
 	if (!has_header(reader) || (input->len == 0 && reader->left > 0))
 		return LINK_NEEDS_MORE;

@@ -236,24 +236,128 @@ static void names_are_read_back(void **state)
 	}
 }
 
+static void a_token_is_read_back(void **state)
+{
+	static const char
+		longest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+			    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+			    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+			    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde";
+	struct bytes payload, got;
+
+	(void)state;
+	assert_int_equal(strlen(longest), LINK_TOKEN_MAX);
+	link_write_token(&out, bytes_of(longest));
+	payload = (struct bytes){ out.data + LINK_HEADER_LEN, out.len - LINK_HEADER_LEN };
+	assert_int_equal(link_parse_token(payload, &got), 0);
+	assert_true(bytes_equal(got, bytes_of(longest)));
+	for (size_t len = 0; len < payload.len; len++)
+		assert_int_equal(link_parse_token((struct bytes){ payload.data, len }, &got),
+				 -EPROTO);
+	out.data[LINK_HEADER_LEN + 7] = '\n';
+	assert_int_equal(link_parse_token(payload, &got), -EPROTO);
+	out.data[LINK_HEADER_LEN + 7] = 'x';
+	out.data[LINK_HEADER_LEN + 1] = 1; /* a flag that nobody knows */
+	assert_int_equal(link_parse_token(payload, &got), -EPROTO);
+	out.data[LINK_HEADER_LEN] = LINK_VERSION + 1;
+	assert_int_equal(link_parse_token(payload, &got), -EPROTONOSUPPORT);
+}
+
+static void notices_are_read_back(void **state)
+{
+	static const struct bytes texts[] = { { "", 0 }, { "why not", 7 }, { "a\0b\0", 4 } };
+	struct link_notice got;
+	struct bytes payload;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		out.len = 0;
+		link_write_notice(&out, &(struct link_notice){ '!', texts[i] });
+		payload = (struct bytes){ out.data + LINK_HEADER_LEN, out.len - LINK_HEADER_LEN };
+		assert_int_equal(link_parse_notice(payload, &got), 0);
+		assert_int_equal(got.letter, '!');
+		assert_true(bytes_equal(got.text, texts[i]));
+		out.data[LINK_HEADER_LEN] = ' ';
+		assert_int_equal(link_parse_notice(payload, &got), -EPROTO);
+		out.data[LINK_HEADER_LEN] = (char)0xff;
+		assert_int_equal(link_parse_notice(payload, &got), -EPROTO);
+	}
+	payload.len = 0;
+	assert_int_equal(link_parse_notice(payload, &got), -EPROTO);
+}
+
+/* Everything but the remote link's own messages is copied, wherever it is cut. */
+static void a_carrier_copies_what_is_not_for_it(void **state)
+{
+	struct buf copied, expected;
+	struct link_reader reader;
+
+	(void)state;
+	buf_init(&expected, 1 << 16);
+	link_write_hello(&expected, BYTES("r-1"), 0);
+	link_write_abort(&expected, 3); /* without a payload */
+	link_write_data(&expected, 3, BYTES("a piece"));
+	link_write_credit(&expected, 3, 9);
+	buf_add(&out, expected.data, LINK_HEADER_LEN + 11);
+	link_write_notice(&out, &(struct link_notice){ '+', { "", 0 } });
+	buf_add(&out, expected.data + LINK_HEADER_LEN + 11, expected.len - LINK_HEADER_LEN - 11);
+	link_write_notice(&out, &(struct link_notice){ '=', { "1 2 x", 5 } });
+	buf_init(&copied, 1 << 16);
+	for (size_t piece = 1; piece <= out.len; piece++) {
+		size_t notices = 0;
+
+		link_reader_init(&reader, LINK_SIDE_KEEPER);
+		reader.is_carrier = true;
+		copied.len = 0;
+		for (size_t at = 0; at < out.len; at += piece) {
+			struct bytes payload,
+				input = bytes_cut((struct bytes){ out.data + at, out.len - at },
+						  piece);
+			enum link_event event;
+
+			while ((event = link_read(&reader, &input, &payload)) != LINK_NEEDS_MORE) {
+				assert_int_not_equal(event, LINK_BROKEN);
+				if (event == LINK_PIECE)
+					buf_add(&copied, payload.data, payload.len);
+				else
+					notices += reader.type == LINK_NOTICE;
+			}
+		}
+		assert_true(link_reader_is_between(&reader));
+		assert_int_equal(notices, 2);
+		assert_int_equal(copied.len, expected.len);
+		assert_memory_equal(copied.data, expected.data, expected.len);
+		link_reader_fini(&reader);
+	}
+	buf_fini(&copied);
+	buf_fini(&expected);
+}
+
 static void what_is_not_in_the_table_breaks_the_link(void **state)
 {
 	static const struct {
 		enum link_side from;
 		const char *header;
 	} rows[] = {
-		{ LINK_SIDE_GATE, "\0\0\0\0\1\0\0\0\0\0\0\0" },    /* no type */
-		{ LINK_SIDE_GATE, "\10\0\0\0\1\0\0\0\0\0\0\0" },   /* an unknown type */
-		{ LINK_SIDE_GATE, "\7\1\0\0\1\0\0\0\0\0\0\0" },    /* not zero */
-		{ LINK_SIDE_GATE, "\1\0\0\0\0\0\0\0\10\0\0\0" },   /* HELLO is the keeper's */
-		{ LINK_SIDE_GATE, "\3\0\0\0\1\0\0\0\20\0\0\0" },   /* REPLY is the keeper's */
-		{ LINK_SIDE_KEEPER, "\2\0\0\0\1\0\0\0\20\0\0\0" }, /* OPEN is the gate's */
-		{ LINK_SIDE_GATE, "\7\0\0\0\0\0\0\0\0\0\0\0" },    /* exchange 0 */
-		{ LINK_SIDE_KEEPER, "\1\0\0\0\1\0\0\0\10\0\0\0" }, /* HELLO of an exchange */
-		{ LINK_SIDE_GATE, "\4\0\0\0\1\0\0\0\0\0\0\0" },    /* empty DATA */
-		{ LINK_SIDE_GATE, "\4\0\0\0\1\0\0\0\1\200\0\0" },  /* DATA too long */
-		{ LINK_SIDE_GATE, "\6\0\0\0\1\0\0\0\5\0\0\0" },    /* CREDIT too long */
-		{ LINK_SIDE_GATE, "\2\0\0\0\1\0\0\0\0\0\0\1" },    /* OPEN too long */
+		{ LINK_SIDE_GATE, "\0\0\0\0\1\0\0\0\0\0\0\0" },     /* no type */
+		{ LINK_SIDE_GATE, "\10\0\0\0\1\0\0\0\0\0\0\0" },    /* an unknown type */
+		{ LINK_SIDE_GATE, "\7\1\0\0\1\0\0\0\0\0\0\0" },     /* not zero */
+		{ LINK_SIDE_GATE, "\1\0\0\0\0\0\0\0\10\0\0\0" },    /* HELLO is the keeper's */
+		{ LINK_SIDE_GATE, "\3\0\0\0\1\0\0\0\20\0\0\0" },    /* REPLY is the keeper's */
+		{ LINK_SIDE_KEEPER, "\2\0\0\0\1\0\0\0\20\0\0\0" },  /* OPEN is the gate's */
+		{ LINK_SIDE_GATE, "\7\0\0\0\0\0\0\0\0\0\0\0" },     /* exchange 0 */
+		{ LINK_SIDE_KEEPER, "\1\0\0\0\1\0\0\0\10\0\0\0" },  /* HELLO of an exchange */
+		{ LINK_SIDE_GATE, "\4\0\0\0\1\0\0\0\0\0\0\0" },     /* empty DATA */
+		{ LINK_SIDE_GATE, "\4\0\0\0\1\0\0\0\1\200\0\0" },   /* DATA too long */
+		{ LINK_SIDE_GATE, "\6\0\0\0\1\0\0\0\5\0\0\0" },     /* CREDIT too long */
+		{ LINK_SIDE_GATE, "\2\0\0\0\1\0\0\0\0\0\0\1" },     /* OPEN too long */
+		{ LINK_SIDE_KEEPER, "\13\0\0\0\0\0\0\0\20\0\0\0" }, /* TOKEN is a carrier's */
+		{ LINK_SIDE_GATE, "\13\0\0\0\1\0\0\0\20\0\0\0" },   /* ... of no exchange */
+		{ LINK_SIDE_GATE, "\13\0\0\0\0\0\0\0\6\1\0\0" },    /* ... too long */
+		{ LINK_SIDE_GATE, "\14\0\0\0\0\0\0\0\1\0\0\0" },    /* NOTICE is the keeper's */
+		{ LINK_SIDE_KEEPER, "\15\0\0\0\0\0\0\0\0\0\0\0" },  /* BYE is a carrier's */
+		{ LINK_SIDE_GATE, "\15\0\0\0\0\0\0\0\1\0\0\0" },    /* ... and says nothing */
+		{ LINK_SIDE_GATE, "\16\0\0\0\0\0\0\0\0\0\0\0" },    /* beyond the table */
 	};
 	char got[64];
 
@@ -271,5 +375,7 @@ int main(void)
 {
 	RUN_TESTS(FRESH(messages_arrive_however_they_are_cut), FRESH(payloads_are_read_back),
 		  FRESH(the_keeper_checks_again), FRESH(refusals_are_checked),
-		  FRESH(names_are_read_back), FRESH(what_is_not_in_the_table_breaks_the_link));
+		  FRESH(names_are_read_back), FRESH(a_token_is_read_back),
+		  FRESH(notices_are_read_back), FRESH(a_carrier_copies_what_is_not_for_it),
+		  FRESH(what_is_not_in_the_table_breaks_the_link));
 }
