@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two names. */
+/* Three names. */
 #include "tls/alpn.h"
 
 #include "base/attr.h"
@@ -10,6 +10,7 @@ static const struct {
 } protocols[] = {
 	{ TLS_ALPN_H2, { "h2", 2 } }, /* first: preferred */
 	{ TLS_ALPN_HTTP1, { "http/1.1", 8 } },
+	{ TLS_ALPN_WARDER, { "warder/1", 8 } },
 };
 
 enum tls_alpn tls_alpn_find(struct bytes name)

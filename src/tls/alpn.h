@@ -10,9 +10,10 @@ enum tls_alpn {
 	TLS_ALPN_NONE = 0, /* nobody asked: HTTP/1.1 */
 	TLS_ALPN_HTTP1 = 1,
 	TLS_ALPN_H2 = 2,
+	TLS_ALPN_WARDER = 4, /* the link between machines; never with the others */
 };
 
-#define TLS_ALPN_WIRE_MAX 16
+#define TLS_ALPN_WIRE_MAX 24
 
 /* The protocol of that name, byte for byte; TLS_ALPN_NONE for any other. */
 enum tls_alpn tls_alpn_find(struct bytes name);

@@ -6,13 +6,14 @@
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 #include <stddef.h>
+#include <string.h>
 
 struct fault {
 	long code;
 	const char *text;
 };
 
-#define UNTRUSTED "the certificate is not from a trusted authority; --upstream-ca can add one"
+#define UNTRUSTED "the certificate is not from a trusted authority"
 
 static const struct fault certificate_faults[] = {
 	{ X509_V_ERR_CERT_HAS_EXPIRED, "the certificate has expired" },
@@ -35,6 +36,26 @@ static const struct fault protocol_faults[] = {
 	{ SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "the server does not speak TLS 1.2 or newer" },
 	{ SSL_R_TLSV1_UNRECOGNIZED_NAME, "the server does not know this name" },
 	{ SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, "the server refused every offer" },
+};
+
+/* Towards a peer of our own, before those. */
+static const struct fault own_faults[] = {
+	{ SSL_R_UNSUPPORTED_PROTOCOL, "the server does not speak TLS 1.3" },
+	{ SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "the server does not speak TLS 1.3" },
+	{ SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL, "the server is no keeper" },
+};
+
+static const struct fault caller_faults[] = {
+	{ SSL_R_WRONG_VERSION_NUMBER, "it does not speak TLS" },
+	{ SSL_R_HTTP_REQUEST, "it does not speak TLS" },
+	{ SSL_R_HTTPS_PROXY_REQUEST, "it does not speak TLS" },
+	{ SSL_R_UNSUPPORTED_PROTOCOL, "it does not speak TLS 1.3" },
+	{ SSL_R_VERSION_TOO_LOW, "it does not speak TLS 1.3" },
+	{ SSL_R_NO_APPLICATION_PROTOCOL, "it offers no protocol that is spoken here" },
+	{ SSL_R_TLSV1_ALERT_UNKNOWN_CA, "it does not trust our certificate" },
+	{ SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "it does not trust our certificate" },
+	{ SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "it does not trust our certificate" },
+	{ SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, "it does not trust our certificate" },
 };
 
 #define NO_TLS     "the agent does not speak TLS"
@@ -94,20 +115,45 @@ static const char *protocol_text(const struct fault *faults, size_t count, unsig
 	return text ? text : "the handshake failed";
 }
 
-void fault_describe(const SSL *ssl, int code, const char *name, struct err *err)
+static const char *server_text(const SSL *ssl, unsigned long error)
+{
+	const char *text = NULL;
+
+	/* SSL_get_min_proto_version is a macro that does not know const. */
+	if (SSL_ctrl((SSL *)ssl, SSL_CTRL_GET_MIN_PROTO_VERSION, 0, NULL) == TLS1_3_VERSION &&
+	    ERR_GET_LIB(error) == ERR_LIB_SSL)
+		text = find(own_faults, ARRAY_LEN(own_faults), ERR_GET_REASON(error));
+	return text ? text : protocol_text(protocol_faults, ARRAY_LEN(protocol_faults), error);
+}
+
+void fault_describe(const SSL *ssl, int code, const char *name, const char *trust_hint,
+		    struct err *err)
 {
 	long result = SSL_get_verify_result(ssl);
 
-	if (result != X509_V_OK)
-		err_say(err, EKEYREJECTED, "TLS with '%s': %s", name, certificate_text(result));
-	else if (code == EPROTO)
-		err_say(err, EPROTO, "TLS with '%s': %s", name,
-			protocol_text(protocol_faults, ARRAY_LEN(protocol_faults),
-				      ERR_peek_error()));
+	if (result != X509_V_OK) {
+		const char *text = certificate_text(result);
+
+		err_say(err, EKEYREJECTED, "TLS with '%s': %s", name, text);
+		if (strcmp(text, UNTRUSTED) == 0)
+			err_hint(err, "%s", trust_hint);
+	} else if (code == EPROTO)
+		err_say(err, EPROTO, "TLS with '%s': %s", name, server_text(ssl, ERR_peek_error()));
 	else if (code == ECONNRESET || code == EPIPE)
 		err_say(err, ECONNRESET, "TLS with '%s': the server closed the connection", name);
 	else
 		err_set(err, code, "TLS with '%s'", name);
+}
+
+void fault_describe_caller(int code, struct err *err)
+{
+	if (code == EPROTO)
+		err_say(err, EPROTO, "%s",
+			protocol_text(caller_faults, ARRAY_LEN(caller_faults), ERR_peek_error()));
+	else if (code == ECONNRESET || code == EPIPE)
+		err_say(err, ECONNRESET, "it closed the connection during the handshake");
+	else
+		err_set(err, code, "TLS");
 }
 
 void fault_describe_agent(int code, const char *name, struct err *err)

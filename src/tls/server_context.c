@@ -10,6 +10,8 @@
 #include "tls/digest.h"
 #include "tls/library.h"
 
+#define SERVICE_SECURITY_LEVEL 2 /* as of the client */
+
 /* A name may end in a dot, which means nothing here. */
 static struct bytes without_dot(const char *name)
 {
@@ -61,7 +63,7 @@ static int on_alpn(SSL *ssl, const unsigned char **ret_name, unsigned char *ret_
 	return best != TLS_ALPN_NONE ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-SSL_CTX *server_context_new(void)
+static SSL_CTX *new_context(int version)
 {
 	SSL_CTX *context;
 
@@ -77,12 +79,32 @@ SSL_CTX *server_context_new(void)
 	SSL_CTX_set_read_ahead(context, 1);
 	/* Tickets are the agent's to keep: nothing here grows with the number of sessions. */
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_tlsext_servername_callback(context, on_server_name);
 	SSL_CTX_set_alpn_select_cb(context, on_alpn, NULL);
-	if (!SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION)) {
+	if (!SSL_CTX_set_min_proto_version(context, version)) {
 		SSL_CTX_free(context);
 		return NULL;
 	}
+	return context;
+}
+
+SSL_CTX *server_context_new(void)
+{
+	SSL_CTX *context = new_context(TLS1_2_VERSION);
+
+	if (context)
+		SSL_CTX_set_tlsext_servername_callback(context, on_server_name);
+	return context;
+}
+
+SSL_CTX *server_context_new_service(void)
+{
+	SSL_CTX *context = new_context(TLS1_3_VERSION);
+
+	if (!context)
+		return NULL;
+	SSL_CTX_set_security_level(context, SERVICE_SECURITY_LEVEL);
+	SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+	SSL_CTX_set_num_tickets(context, 0);
 	return context;
 }
 

@@ -30,6 +30,8 @@ struct tls_client {
 	struct session_cache sessions;
 	size_t handshake_count;
 	bool has_system_trust; /* the system's authorities have been looked for */
+	bool has_file;         /* ... and those of a file are there */
+	const char *trust_hint;
 };
 
 /* ---- what is shared ---- */
@@ -108,10 +110,12 @@ int tls_client_new(const char *ca_file, struct tls_client **ret_client, struct e
 
 	if (!client)
 		die_no_memory();
+	client->trust_hint = "--upstream-ca can add one";
 	library_init();
 	/* Without certificates to read, there is time for it until it is needed. */
 	if (ca_file) {
 		client->context = new_context();
+		client->has_file = true;
 		r = trust_file(client->context, ca_file, err);
 	}
 	if (r < 0) {
@@ -120,6 +124,16 @@ int tls_client_new(const char *ca_file, struct tls_client **ret_client, struct e
 	}
 	*ret_client = client;
 	return 0;
+}
+
+void tls_client_set_own(struct tls_client *client, const char *trust_hint)
+{
+	if (!client->context)
+		client->context = new_context();
+	client->trust_hint = trust_hint;
+	client->has_system_trust = client->has_file; /* there is nothing more to look for */
+	if (!SSL_CTX_set_min_proto_version(client->context, TLS1_3_VERSION))
+		die_no_memory();
 }
 
 void tls_client_free(struct tls_client *client)
@@ -188,7 +202,8 @@ static void on_failed(struct handshake *base, int code, uint64_t now_ms)
 	else if (code == EINVAL)
 		err_say(&err, EPROTO, "TLS with '%s': not a host name", handshake->name);
 	else
-		fault_describe(base->stream.state, code, handshake->name, &err);
+		fault_describe(base->stream.state, code, handshake->name,
+			       handshake->client->trust_hint, &err);
 	fail(handshake, &err, now_ms);
 }
 

@@ -22,6 +22,13 @@ struct tls_client; /* what handshakes share: settings, trust, sessions */
  */
 int tls_client_new(const char *ca_file, struct tls_client **ret_client, struct err *err) must_check;
 
+/*
+ * For a peer that is one of us, before any handshake: TLS 1.3 and nothing else, and where there is
+ * a file of authorities, no others count. The hint, for whom nobody trusted has signed, is
+ * borrowed.
+ */
+void tls_client_set_own(struct tls_client *client, const char *trust_hint);
+
 /* No handshake may be under way any more; streams live on. */
 void tls_client_free(struct tls_client *client);
 
