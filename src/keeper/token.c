@@ -74,22 +74,35 @@ static bool read_data(struct bytes data, struct token *ret_token)
 	return read_number(data, UINT64_C(9999999999), &ret_token->expiry);
 }
 
-enum token_verdict token_verify(struct bytes text, const struct secret *secret, uint64_t now,
-				struct token *ret_token)
+bool token_read(struct bytes text, struct token *ret_token, struct token_parts *ret_parts)
 {
-	char signature[SIGNATURE_LEN + 1];
-	struct token token = { .attempt = 0 };
-	struct bytes data = text, given;
+	struct bytes data = text;
 
 	/* The signature has a fixed length, so the last dot has a fixed place. */
 	if (text.len <= SIGNATURE_LEN + 1 || text.len >= TOKEN_MAX)
-		return TOKEN_MALFORMED;
+		return false;
 	data.len = text.len - SIGNATURE_LEN - 1;
-	given = (struct bytes){ text.data + data.len + 1, SIGNATURE_LEN };
-	if (text.data[data.len] != '.' || !read_data(data, &token))
+	*ret_parts = (struct token_parts){ data, { text.data + data.len + 1, SIGNATURE_LEN } };
+	return text.data[data.len] == '.' && read_data(data, ret_token);
+}
+
+bool token_is_signed(const struct token_parts *parts, const struct secret *secret)
+{
+	char signature[SIGNATURE_LEN + 1];
+
+	sign(parts->data, secret, signature);
+	return digest_is_equal(parts->signature, (struct bytes){ signature, SIGNATURE_LEN });
+}
+
+enum token_verdict token_verify(struct bytes text, const struct secret *secret, uint64_t now,
+				struct token *ret_token)
+{
+	struct token token = { .attempt = 0 };
+	struct token_parts parts;
+
+	if (!token_read(text, &token, &parts))
 		return TOKEN_MALFORMED;
-	sign(data, secret, signature);
-	if (!digest_is_equal(given, (struct bytes){ signature, SIGNATURE_LEN }))
+	if (!token_is_signed(&parts, secret))
 		return TOKEN_FORGED;
 	if (token.expiry < now)
 		return TOKEN_EXPIRED;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/base64.h"
-#include "keeper/token.h"
+#include "keeper/keyring.h"
 #include "tls/digest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,12 +27,38 @@ static struct secret *open_secret(void)
 	return secret;
 }
 
+/* One key among others is as good as alone. */
+static enum token_verdict verify_in_ring(struct bytes text, uint64_t now, struct token *ret_token)
+{
+	static struct keyring ring;
+	const char *id = NULL;
+	enum token_verdict verdict;
+	struct err err;
+
+	if (ring.count == 0) {
+		struct secret *other = NULL;
+
+		setenv("FUZZ_OTHER", "other", 1);
+		if (secret_open("env:FUZZ_OTHER", &other, &err) < 0 ||
+		    keyring_add(&ring, "right", open_secret(), &err) < 0 ||
+		    keyring_add(&ring, "other", other, &err) < 0)
+			abort();
+	}
+	verdict = keyring_verify(&ring, text, now, ret_token, &id);
+	if (verdict == TOKEN_VALID && strcmp(id, "right") != 0)
+		abort();
+	return verdict;
+}
+
 static void check_text(struct bytes text, const struct secret *secret, uint64_t now)
 {
 	char again[TOKEN_MAX];
-	struct token token;
+	struct token token, in_ring;
+	enum token_verdict verdict = token_verify(text, secret, now, &token);
 
-	if (token_verify(text, secret, now, &token) != TOKEN_VALID)
+	if (verify_in_ring(text, now, &in_ring) != verdict)
+		abort();
+	if (verdict != TOKEN_VALID)
 		return;
 	if (token.expiry < now)
 		abort();

@@ -78,6 +78,23 @@ def test_what_is_not_valid_is_refused_with_its_reason(warder, token, reason):
     assert SECRET not in done.stderr
 
 
+def test_secrets_can_be_changed_while_tokens_are_in_use(user_place):
+    user_place.install()
+    env = {"OLD": "one", "NEW": "two"}
+
+    def warder(*argv):
+        return user_place.warder("token", *argv, env=env)
+
+    token = warder("mint", "--secret", "env:OLD", "--run-id", "r").stdout.strip()
+    both = warder("verify", "--secret", "2026=env:NEW", "--secret", "2025=env:OLD", token)
+    assert (both.returncode, json.loads(both.stdout)["key"]) == (0, "2025")
+    by_place = warder("verify", "--secret", "env:NEW", "--secret", "env:OLD", token)
+    assert json.loads(by_place.stdout)["key"] == "2"
+    assert "key" not in json.loads(warder("verify", "--secret", "env:OLD", token).stdout)
+    gone = warder("verify", "--secret", "2026=env:NEW", token)
+    assert (gone.returncode, gone.stderr) == (1, "warder: token verify: wrong signature\n")
+
+
 def test_a_token_of_another_run_is_refused(warder):
     token = mint(warder, "--run-id", "one")
     assert verify(warder, token, "--run-id", "one").returncode == 0
@@ -94,6 +111,9 @@ def test_a_token_of_another_run_is_refused(warder):
     (("mint", "--secret", "file:/nonexistent", "--run-id", "r"), "No such file"),
     (("mint", "--secret", "env:PROXY_SHARED_SECRET", "--run-id", "a|b"), "not an id"),
     (("mint", "--secret", "env:PROXY_SHARED_SECRET", "--run-id", "r", "x"), "no argument"),
+    (("mint", "--secret", "env:PROXY_SHARED_SECRET", "--secret", "env:HOME", "--run-id", "r"), "takes one"),
+    (("verify", "--secret", "a=env:HOME", "--secret", "a=env:PATH", "x"), "have the id 'a'"),
+    (("verify", "--secret", "env:HOME", "--secret", "env:HOME", "x"), "are the same"),
     (("forge",), "not mint or verify"),
     (("mint", "--sceret", "x"), "did you mean --secret?"),
 ])
