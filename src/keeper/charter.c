@@ -47,8 +47,17 @@ static int open_keys(struct charter *charter, struct err *err)
 			r = check_key(charter->llm_keys[i], source, err);
 	}
 	if (r == 0 && config->token_secret)
-		r = secret_open(config->token_secret, &charter->token_secret, err);
+		r = charter_add_token_key(charter, "default", config->token_secret, err);
 	return r;
+}
+
+int charter_add_token_key(struct charter *charter, const char *id, const char *source,
+			  struct err *err)
+{
+	struct secret *secret;
+	int r = secret_open(source, &secret, err);
+
+	return r < 0 ? r : keyring_add(&charter->keyring, id, secret, err);
 }
 
 static size_t count_tunnels(const struct keeper_config *config)
@@ -111,7 +120,7 @@ void charter_unref(struct charter *charter)
 		return;
 	for (size_t i = 0; i < KEEPER_LLMS_MAX; i++)
 		secret_free(charter->llm_keys[i]);
-	secret_free(charter->token_secret);
+	keyring_fini(&charter->keyring);
 	policy_fini(&charter->policy);
 	vault_close(&charter->vault);
 	if (charter->tls)

@@ -8,6 +8,7 @@
 #define KEEPER_CHARTER_H
 
 #include "config/keeper_config.h"
+#include "keeper/keyring.h"
 #include "keeper/vault.h"
 #include "policy/rule.h"
 #include "tls/tls_client.h"
@@ -18,7 +19,7 @@ struct charter {
 	struct policy policy; /* which hosts may be reached */
 	struct vault vault;
 	struct secret *llm_keys[KEEPER_LLMS_MAX]; /* by the number of the LLM, or NULL */
-	struct secret *token_secret;              /* or NULL: a link is one run */
+	struct keyring keyring;                   /* of tokens; empty: nobody has one */
 	struct tls_client *tls;                   /* NULL while no upstream needs it */
 	void (*on_free)(struct charter *charter); /* or NULL; `config` may go, too */
 };
@@ -26,6 +27,10 @@ struct charter {
 /* Opens what the configuration names: certificates and secrets. The caller has the first use. */
 int charter_new(const struct keeper_config *config, struct charter **ret_charter,
 		struct err *err) must_check;
+
+/* What tokens may be signed with, beside what is there. */
+int charter_add_token_key(struct charter *charter, const char *id, const char *source,
+			  struct err *err) must_check;
 
 struct charter *charter_ref(struct charter *charter);
 /* The last use frees it, and wipes what it holds. NULL is fine. */

@@ -18,7 +18,6 @@
 #include "keeper/egress.h"
 #include "keeper/origin.h"
 #include "keeper/route.h"
-#include "keeper/token.h"
 #include "keeper/verbose.h"
 
 /* The head, a body within its credit, and what frames it. */
@@ -76,8 +75,8 @@ static enum refusal read_token(const struct exchange *exchange, const struct lin
 	}
 	if (!found)
 		return REFUSAL_TOKEN_MISSING;
-	switch (token_verify(found->value, exchange->peer->keeper->charter->token_secret,
-			     clock_ms(CLOCK_REALTIME) / 1000, ret_token)) {
+	switch (keyring_verify(&exchange->peer->keeper->charter->keyring, found->value,
+			       clock_ms(CLOCK_REALTIME) / 1000, ret_token, NULL)) {
 	case TOKEN_VALID:
 		break;
 	case TOKEN_EXPIRED:
