@@ -12,7 +12,12 @@ int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_gate(int argc, char **argv);
 int cmd_gateway(int argc, char **argv);
+int cmd_gateway_keeper(int argc, char **argv);
 int cmd_keeper(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_revoke(int argc, char **argv);
+int cmd_drain(int argc, char **argv);
+int cmd_shared_keeper(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_token(int argc, char **argv);
 

@@ -25,22 +25,24 @@
 #include "warder.h"
 
 #define PROGRAM   "warder-gateway"
+#define SHARED    "warder-keeper"
 #define WORDS_MAX 1100
 #define STOP_MS   5000 /* for the last records to be written */
 
-/* Where the program is; the installed place when it is nowhere. */
-static const char *find_program(char *ret_path, size_t size)
+/* Where a program is; the installed place when it is nowhere. */
+static const char *find_program(const char *name, char *ret_path, size_t size)
 {
 	char own[PATH_MAX];
 	ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
 
 	if (len > 0) {
 		own[len] = '\0';
-		snprintf(ret_path, size, "%s/" PROGRAM, dirname(own));
+		snprintf(ret_path, size, "%s/%s", dirname(own), name);
 		if (access(ret_path, X_OK) == 0)
 			return ret_path;
 	}
-	return WARDER_LIBEXECDIR "/" PROGRAM;
+	snprintf(ret_path, size, WARDER_LIBEXECDIR "/%s", name);
+	return ret_path;
 }
 
 static int say_cannot_run(struct err *err, int error, const char *path)
@@ -50,18 +52,29 @@ static int say_cannot_run(struct err *err, int error, const char *path)
 	return -error;
 }
 
-/* Verbs that are wholly the second program's. */
-int cmd_gateway(int argc, char **argv)
+static int become(const char *name, char **argv)
 {
 	char found[PATH_MAX + sizeof(PROGRAM) + 1];
-	const char *path = find_program(found, sizeof(found));
+	const char *path = find_program(name, found, sizeof(found));
 	struct err err;
 
-	(void)argc;
 	execv(path, argv - 1);
 	say_cannot_run(&err, errno, path);
 	fprintf(stderr, "warder: %s\n", err.text);
 	return WARDER_EXIT_FAILED;
+}
+
+/* Verbs that are wholly the second program's, or the third's. */
+int cmd_gateway(int argc, char **argv)
+{
+	(void)argc;
+	return become(PROGRAM, argv);
+}
+
+int cmd_gateway_keeper(int argc, char **argv)
+{
+	(void)argc;
+	return become(SHARED, argv);
 }
 
 /* ---- starting ---- */
@@ -109,7 +122,7 @@ static int spawn(const char *const *argv, char *const *env, const int fds[2], pi
 		 struct err *err)
 {
 	char found[PATH_MAX + sizeof(PROGRAM) + 1];
-	const char *path = find_program(found, sizeof(found));
+	const char *path = find_program(PROGRAM, found, sizeof(found));
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int r;
@@ -251,6 +264,27 @@ int gateway_start(struct gateway *gateway, const struct gateway_run *run,
 	return r;
 }
 
+int gateway_use_keeper(struct gateway *gateway, int status_fd, int *ret_link_fd, struct err *err)
+{
+	int r;
+
+	gateway->status_fd = status_fd;
+	r = make_pair(SOCK_STREAM, ret_link_fd, &gateway->link_fd);
+	return r < 0 ? err_set(err, -r, "create the gateway's sockets") : 0;
+}
+
+int gateway_start_gate(struct gateway *gateway, const struct gateway_run *run, struct err *err)
+{
+	_cleanup_close_ int control_fd = -1;
+	int r = make_pair(SOCK_SEQPACKET, &gateway->control_fd, &control_fd);
+
+	if (r < 0)
+		return err_set(err, -r, "create the gateway's sockets");
+	r = start_gate(gateway, run, control_fd, gateway->link_fd, err);
+	close_fd(&gateway->link_fd);
+	return r;
+}
+
 /* ---- stopping ---- */
 
 /* Until it has ended, or the deadline has come. */
@@ -329,11 +363,12 @@ void gateway_stop(struct gateway *gateway, struct gateway_summary *ret_summary)
 	 */
 	if (gateway->status_fd >= 0)
 		shutdown(gateway->status_fd, SHUT_WR);
-	if (gateway->keeper)
+	close_fd(&gateway->link_fd);
+	if (gateway->status_fd >= 0)
 		read_summary(gateway->status_fd, deadline_ms, ret_summary);
 	close_fd(&gateway->status_fd); /* the keeper ends with it, whatever the gate does */
 	if (!reap(&gateway->gate, deadline_ms))
 		ret_summary->is_complete = false;
-	if (!reap(&gateway->keeper, deadline_ms))
+	if (gateway->keeper && !reap(&gateway->keeper, deadline_ms))
 		ret_summary->is_complete = false;
 }

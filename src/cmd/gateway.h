@@ -19,11 +19,12 @@ struct gateway {
 	pid_t keeper, gate; /* 0: not started */
 	int control_fd;     /* listeners are sent here */
 	int status_fd;      /* the keeper's reports */
+	int link_fd;        /* the gate's end of the link, until there is a gate */
 };
 
 #define GATEWAY_INIT                                                                               \
 	{                                                                                          \
-		.control_fd = -1, .status_fd = -1                                                  \
+		.control_fd = -1, .status_fd = -1, .link_fd = -1                                                  \
 	}
 
 /* What the keeper is told beside the words of its options. */
@@ -61,6 +62,16 @@ void gateway_wipe_sources(const struct keeper_config *config);
  * about hosts, which only a sandbox leads here.
  */
 bool gateway_wipe_words(struct bytes words);
+
+/*
+ * With a shared keeper only the gate is ours: `status_fd` is the connection that the run is
+ * registered at, and is taken over; *ret_link_fd is the keeper's end of the link, the caller's to
+ * hand over. gateway_start_gate follows when it is known what the gate has to do.
+ */
+int gateway_use_keeper(struct gateway *gateway, int status_fd, int *ret_link_fd,
+		       struct err *err) must_check;
+int gateway_start_gate(struct gateway *gateway, const struct gateway_run *run,
+		       struct err *err) must_check;
 
 /* Starts the keeper, wipes the sources that `config` names, and starts the gate. */
 int gateway_start(struct gateway *gateway, const struct gateway_run *run,

@@ -89,7 +89,7 @@ static int clear_path(const struct sockaddr_un *address, struct err *err)
 	return 0;
 }
 
-int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err)
+static int open_unix(const struct socket_config *config, int type, int *ret_fd, struct err *err)
 {
 	_cleanup_close_ int fd = -1;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -109,7 +109,7 @@ int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err
 	r = clear_path(&address, err);
 	if (r < 0)
 		return r;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_set(err, errno, "create a socket");
 	saved = umask(0777); /* nobody's, until it is whose it should be */
@@ -125,6 +125,16 @@ int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err
 	}
 	*ret_fd = take_fd(&fd);
 	return 0;
+}
+
+int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err)
+{
+	return open_unix(config, SOCK_STREAM, ret_fd, err);
+}
+
+int listen_unix_packets(const struct socket_config *config, int *ret_fd, struct err *err)
+{
+	return open_unix(config, SOCK_SEQPACKET, ret_fd, err);
 }
 
 int listen_tcp(const char *address, int *ret_fd, struct err *err)

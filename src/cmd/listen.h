@@ -13,6 +13,10 @@
  */
 int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err) must_check;
 
+/* The same, for packets (SOCK_SEQPACKET). */
+int listen_unix_packets(const struct socket_config *config, int *ret_fd,
+			struct err *err) must_check;
+
 /* A TCP socket at ADDRESS:PORT. */
 int listen_tcp(const char *address, int *ret_fd, struct err *err) must_check;
 

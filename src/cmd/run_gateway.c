@@ -4,16 +4,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/die.h"
+#include "cmd/control_client.h"
 #include "cmd/egress_ports.h"
 #include "cmd/exposure.h"
 #include "cmd/listen.h"
 #include "cmd/llm_env.h"
+#include "keeper/control.h"
 #include "sys/status.h"
 #include "sys/pass.h"
 
@@ -191,6 +194,93 @@ static int read_placeholders(struct run_gateway *gateway, struct run_config *con
 	return run_config_add_words(config, (struct bytes){ words, len }, err);
 }
 
+/* ---- a shared keeper ---- */
+
+static void add_word(struct buf *words, const char *name, const char *value)
+{
+	buf_add_text(words, name);
+	buf_add_text(words, "=");
+	buf_add(words, value, strlen(value) + 1);
+}
+
+/* Who we are, and our end of the link along with it. */
+static int register_run(struct run_gateway *gateway, const struct run_config *config, int link_fd,
+			struct err *err)
+{
+	char attempt[24];
+	struct buf words;
+	int r;
+
+	buf_init(&words, CONTROL_PACKET_MAX);
+	snprintf(attempt, sizeof(attempt), "%" PRIu64, config->attempt);
+	add_word(&words, "run-id", gateway->run_id);
+	add_word(&words, "attempt", attempt);
+	if (config->keeper.billing_account)
+		add_word(&words, "account", config->keeper.billing_account);
+	for (size_t i = 0; i < config->keeper.metadata_count; i++) {
+		buf_add_text(&words, "metadata.");
+		add_word(&words, config->keeper.metadata[i].name, config->keeper.metadata[i].value);
+	}
+	r = control_send(gateway->gateway.status_fd, CONTROL_REGISTER, words.data, words.len,
+			 link_fd, err);
+	buf_fini(&words);
+	return r;
+}
+
+/* What the keeper says until it is ready: options, as of a file, and placeholders. */
+static int read_keeper_words(struct run_gateway *gateway, struct run_config *config,
+			     struct err *err)
+{
+	char *text = malloc(STATUS_TEXT_MAX + 1);
+	struct buf words;
+	size_t len;
+	int type, r = 0;
+
+	if (!text)
+		die_no_memory();
+	buf_init(&words, STATUS_TEXT_MAX);
+	while ((type = status_receive(gateway->gateway.status_fd, -1, text, &len)) == STATUS_WORDS)
+		buf_add(&words, text, len);
+	if (type == STATUS_FAILED)
+		r = err_say(err, EINVAL, "%.500s", text);
+	else if (type != STATUS_READY)
+		r = err_say(err, EIO, "the keeper ended before it was ready");
+	else if (words.len == STATUS_TEXT_MAX)
+		r = err_say(err, E2BIG, "the keeper's configuration is too long");
+	free(text);
+	gateway->words = words.data;
+	gateway->is_ready = true;
+	return r < 0 ? r : run_config_add_words(config, (struct bytes){ words.data, words.len },
+						err);
+}
+
+static int start_with_keeper(struct run_gateway *gateway, struct run_config *config,
+			     struct err *err)
+{
+	_cleanup_close_ int link_fd = -1;
+	int fd = -1, r = control_connect(config->keeper_address, &fd, err);
+
+	if (r == 0)
+		r = gateway_use_keeper(&gateway->gateway, fd, &link_fd, err);
+	if (r == 0)
+		r = register_run(gateway, config, link_fd, err);
+	close_fd(&link_fd);
+	if (r == 0)
+		r = read_keeper_words(gateway, config, err);
+	if (r == 0) {
+		const struct gateway_run run = {
+			.run_id = gateway->run_id,
+			.connections = config->keeper.connections,
+			.has_egress = run_config_has_egress(config),
+		};
+
+		r = gateway_start_gate(&gateway->gateway, &run, err);
+	}
+	if (r == 0 && run_config_has_egress(config))
+		r = trust_open(&gateway->trust, gateway->gateway.control_fd, config, err);
+	return r;
+}
+
 int run_gateway_start(struct run_gateway *gateway, struct run_config *config, int argc, char **argv,
 		      struct err *err)
 {
@@ -206,6 +296,10 @@ int run_gateway_start(struct run_gateway *gateway, struct run_config *config, in
 	r = exposure_check(config, err);
 	if (r == 0)
 		r = open_socket(gateway, &config->llm_socket, err);
+	if (r == 0 && config->keeper_address) {
+		r = start_with_keeper(gateway, config, err);
+		return r < 0 ? r : hand_over_socket(gateway, err);
+	}
 	if (r == 0)
 		r = start(gateway, config, err);
 	if (r == 0 && run_config_has_file(config)) {
@@ -235,7 +329,7 @@ void run_gateway_apply(const struct run_gateway *gateway, struct run_config *con
 	spec->run_id = gateway->run_id;
 	spec->env = trust_env(&gateway->trust, config, llm_env(config));
 	spec->gate_fd = gateway->gateway.control_fd;
-	spec->ready_fd = gateway->gateway.status_fd;
+	spec->ready_fd = gateway->is_ready ? -1 : gateway->gateway.status_fd;
 	spec->llm_port = config->keeper.llm_count > 0 ? (uint16_t)config->llm_port : 0;
 	spec->captures = run_config_has_egress(config);
 	spec->capture = config->capture;

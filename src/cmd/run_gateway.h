@@ -14,6 +14,7 @@ struct run_gateway {
 	char run_id[RUNID_MAX + 1]; /* minted here: the keeper must know it, too */
 	char *words;                /* of a configuration file, which the settings point into */
 	char *placeholders;         /* words of the keeper, likewise */
+	bool is_ready;              /* a shared keeper is, before the gate is started */
 	struct trust trust;
 	int socket_fd;           /* a listener on the host, until the gate has it */
 	const char *socket_path; /* ... to be removed; or NULL */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Makes every directory on the way to a file. */
 static int make_parents(char *path)
@@ -40,6 +41,36 @@ int state_audit_path(const char *given, char *ret_path, struct err *err)
 	if (len >= STATE_PATH_MAX)
 		return err_set(err, ENAMETOOLONG, "the audit log");
 	return 0;
+}
+
+/* For root in the system's place; for a user in what lasts as long as the session, or longer. */
+int state_control_path(char *ret_path, struct err *err)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	int len;
+
+	if (geteuid() == 0)
+		len = snprintf(ret_path, STATE_PATH_MAX, "/run/warder/keeper.sock");
+	else if (runtime && runtime[0] == '/')
+		len = snprintf(ret_path, STATE_PATH_MAX, "%s/warder/keeper.sock", runtime);
+	else
+		return err_say(err, ENOENT,
+			       "no place for the control socket: XDG_RUNTIME_DIR is not set; say "
+			       "where with unix:PATH");
+	return len < STATE_PATH_MAX ? 0 : err_set(err, ENAMETOOLONG, "the control socket");
+}
+
+int state_store_path(char *ret_path, struct err *err)
+{
+	char *name;
+	int r = state_audit_path(NULL, ret_path, err);
+
+	if (r < 0)
+		return err_say(err, ENOENT, "no place for the store: say --store sqlite:PATH");
+	name = strrchr(ret_path, '/') + 1;
+	snprintf(name, STATE_PATH_MAX - (size_t)(name - ret_path), "keeper.db");
+	r = make_parents(ret_path);
+	return r < 0 ? err_set(err, -r, "make the directory of '%.200s'", ret_path) : 0;
 }
 
 int state_make_parents(const char *given, char *path, struct err *err)

@@ -13,4 +13,10 @@ int state_audit_path(const char *given, char *ret_path, struct err *err) must_ch
 /* Makes the directories on the way to the default place; one that was given must have them. */
 int state_make_parents(const char *given, char *path, struct err *err) must_check;
 
+/* Where a shared keeper is found when nobody says where. */
+int state_control_path(char *ret_path, struct err *err) must_check;
+
+/* Where it keeps its state; the directory is made. */
+int state_store_path(char *ret_path, struct err *err) must_check;
+
 #endif

@@ -108,6 +108,17 @@ int charter_new(const struct keeper_config *config, struct charter **ret_charter
 	return 0;
 }
 
+bool charter_has_llm(const struct charter *charter, const struct keeper_llm *llm)
+{
+	const struct keeper_config *config = charter->config;
+
+	for (size_t i = 0; i < config->llm_count; i++)
+		if (charter->llm_keys[i] && config->llms[i].provider == llm->provider &&
+		    strcmp(config->llms[i].url.authority, llm->url.authority) == 0)
+			return true;
+	return false;
+}
+
 struct charter *charter_ref(struct charter *charter)
 {
 	charter->use_count++;

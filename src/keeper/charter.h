@@ -32,6 +32,9 @@ int charter_new(const struct keeper_config *config, struct charter **ret_charter
 int charter_add_token_key(struct charter *charter, const char *id, const char *source,
 			  struct err *err) must_check;
 
+/* Whether it has an upstream of the same place and provider, and a key for it. */
+bool charter_has_llm(const struct charter *charter, const struct keeper_llm *llm);
+
 struct charter *charter_ref(struct charter *charter);
 /* The last use frees it, and wipes what it holds. NULL is fine. */
 void charter_unref(struct charter *charter);

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/die.h"
-#include "base/json.h"
 #include "base/list.h"
 #include "base/money.h"
 #include "config/keeper_words.h"
@@ -312,22 +311,39 @@ static size_t count_exchanges(const struct peer *peer)
 	return count;
 }
 
-static void write_run(struct json *json, const struct peer *peer)
+static void add_text(struct buf *words, const char *name, const char *value)
+{
+	buf_add_text(words, name);
+	buf_add_text(words, "=");
+	buf_add(words, value, strlen(value) + 1);
+}
+
+static void add_number(struct buf *words, const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	add_text(words, name, text);
+}
+
+static void add_run(struct buf *words, const struct peer *peer)
 {
 	const struct run *run = peer->run;
 
 	if (run) {
-		json_text(json, "runId", run->run_id);
-		json_number(json, "attempt", run->attempt);
+		add_text(words, "runId", run->run_id);
+		add_number(words, "attempt", run->attempt);
 		if (run->account)
-			json_text(json, "account", run->account);
-		json_bool(json, "revoked", run->is_revoked);
+			add_text(words, "account", run->account);
+		add_text(words, "state", run->is_revoked ? "revoked" : "running");
+	} else {
+		add_text(words, "state", "open");
 	}
-	json_text(json, "link", peer->kind);
-	json_number(json, "ageMs", (int64_t)(clock_now_ms() - peer->begun_ms));
-	json_number(json, "exchanges", (int64_t)count_exchanges(peer));
-	json_number(json, "allowed", (int64_t)peer->allowed);
-	json_number(json, "refused", (int64_t)peer->refused);
+	add_text(words, "link", peer->kind);
+	add_number(words, "ageMs", clock_now_ms() - peer->begun_ms);
+	add_number(words, "exchanges", count_exchanges(peer));
+	add_number(words, "allowed", peer->allowed);
+	add_number(words, "refused", peer->refused);
 }
 
 /* Others see their own. */
@@ -338,11 +354,14 @@ static bool may_see(const struct visitor *visitor, const struct peer *peer)
 	return is_master(visitor) || (owner && owner->who.uid == visitor->who.uid);
 }
 
-static void say_json(struct visitor *visitor, struct buf *text, uint64_t now_ms)
+static void say_run(struct visitor *visitor, struct buf *words, uint64_t now_ms)
 {
-	buf_add(text, "", 1);
-	say(visitor, STATUS_RUN, text->data, now_ms);
-	buf_fini(text);
+	if (!visitor->is_over)
+		check_sent(visitor,
+			   status_send_bytes(visitor->source.fd, STATUS_RUN,
+					     (struct bytes){ words->data, words->len }),
+			   now_ms);
+	buf_fini(words);
 }
 
 static void on_list(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
@@ -352,16 +371,13 @@ static void on_list(struct visitor *visitor, struct bytes words, int *fd, uint64
 	(void)words;
 	(void)fd;
 	for (; peer && !visitor->is_over; peer = peer->next) {
-		struct buf text;
-		struct json json = { .out = &text };
+		struct buf answer;
 
 		if (!may_see(visitor, peer))
 			continue;
-		buf_init(&text, CONTROL_PACKET_MAX);
-		json_open(&json, NULL, '{');
-		write_run(&json, peer);
-		json_close(&json, '}');
-		say_json(visitor, &text, now_ms);
+		buf_init(&answer, CONTROL_PACKET_MAX);
+		add_run(&answer, peer);
+		say_run(visitor, &answer, now_ms);
 	}
 	say(visitor, STATUS_DONE, "", now_ms);
 }
@@ -375,26 +391,29 @@ static const struct peer *find_peer(const struct visitor *visitor, const char *r
 	return peer && may_see(visitor, peer) ? peer : NULL;
 }
 
-static void write_meter(struct json *json, const struct store_meter *meter)
+/* "run.spent=…", "account.bytes=…" and so on. */
+static void add_meter(struct buf *words, const struct store_meter *meter)
 {
-	char money[MONEY_TEXT_MAX];
+	int len = (int)strcspn(meter->meter, ":");
+	char money[MONEY_TEXT_MAX], name[64];
 
-	json_open(json, meter->meter, '{');
 	money_format(meter->spent, money);
-	json_text(json, "spent", money);
+	snprintf(name, sizeof(name), "%.*s.spent", len, meter->meter);
+	add_text(words, name, money);
 	money_format(meter->reserved, money);
-	json_text(json, "reserved", money);
-	json_number(json, "bytes", (int64_t)meter->bytes);
-	json_number(json, "concurrent", (int64_t)meter->concurrent);
-	json_close(json, '}');
+	snprintf(name, sizeof(name), "%.*s.reserved", len, meter->meter);
+	add_text(words, name, money);
+	snprintf(name, sizeof(name), "%.*s.bytes", len, meter->meter);
+	add_number(words, name, meter->bytes);
+	snprintf(name, sizeof(name), "%.*s.concurrent", len, meter->meter);
+	add_number(words, name, meter->concurrent);
 }
 
 static void on_meter(struct store_meter *meter, uint64_t now_ms)
 {
 	struct visitor *visitor = meter->owner;
 	const struct peer *peer;
-	struct buf text;
-	struct json json = { .out = &text };
+	struct buf words;
 
 	if (--visitor->open_answers > 0)
 		return;
@@ -402,17 +421,15 @@ static void on_meter(struct store_meter *meter, uint64_t now_ms)
 	if (visitor->is_over)
 		return;
 	peer = find_peer(visitor, visitor->run_id);
-	buf_init(&text, CONTROL_PACKET_MAX);
-	json_open(&json, NULL, '{');
+	buf_init(&words, CONTROL_PACKET_MAX);
 	if (peer)
-		write_run(&json, peer);
+		add_run(&words, peer);
 	else
-		json_text(&json, "runId", visitor->run_id);
+		add_text(&words, "runId", visitor->run_id);
 	for (size_t i = 0; i < ARRAY_LEN(visitor->meters); i++)
 		if (visitor->meters[i].meter && visitor->meters[i].verdict == STORE_GRANTED)
-			write_meter(&json, &visitor->meters[i]);
-	json_close(&json, '}');
-	say_json(visitor, &text, now_ms);
+			add_meter(&words, &visitor->meters[i]);
+	say_run(visitor, &words, now_ms);
 	say(visitor, STATUS_DONE, "", now_ms);
 }
 

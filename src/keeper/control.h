@@ -8,7 +8,7 @@
  *
  *   register   R  NAME=VALUE…, and the keeper's end of the link along with it
  *              ◀ WORDS… (options, as of a file; then placeholders), READY; later the summary
- *   list       L  ◀ RUN (a JSON object)…, DONE
+ *   list       L  ◀ RUN (NAME=VALUE…)…, DONE
  *   show       S  RUN  ◀ RUN, DONE
  *   revoke     X  RUN  ◀ DONE
  *   drain      D  ◀ DONE; the keeper ends when the last run has

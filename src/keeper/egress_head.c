@@ -245,6 +245,7 @@ enum refusal egress_write_request(struct exchange *exchange, const struct link_o
 	if (refusal != REFUSAL_NONE)
 		return refusal;
 	exchange->scrubs = exchange->terms->scrubs;
+	exchange->bound = bound;
 	switch (write_head(exchange, open, bound)) {
 	case 0:
 		return REFUSAL_NONE;

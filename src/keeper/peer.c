@@ -419,6 +419,45 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool 
 	return 0;
 }
 
+/* ---- reloading ---- */
+
+/* Whether a request may use what has been taken away: a secret, or an LLM with its key. */
+static bool uses_withdrawn(const struct exchange *exchange, const struct charter *charter)
+{
+	const struct charter *before = exchange->terms->charter;
+
+	if (exchange->upstream && exchange->upstream->llm)
+		return exchange->upstream->key &&
+		       !charter_has_llm(charter, exchange->upstream->llm);
+	for (size_t i = 0; i < before->vault.count; i++)
+		if ((exchange->bound >> i & 1) &&
+		    !vault_has(&charter->vault, before->vault.entries[i].config->name))
+			return true;
+	return false;
+}
+
+static void cut_withdrawn(struct peer *peer, const struct charter *charter, uint64_t now_ms)
+{
+	for (size_t i = 0; i < peer->place_count; i++) {
+		struct exchange *exchange = peer->exchanges[i];
+
+		if (exchange && exchange->terms && uses_withdrawn(exchange, charter))
+			exchange_cut(exchange, REFUSAL_WITHDRAWN, now_ms);
+	}
+}
+
+int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms, struct err *err)
+{
+	int r = peer->run ? run_renew(peer->run, charter, err) : 0;
+
+	for (size_t i = 0; r == 0 && peer->by_token && i < TOKEN_PLACES; i++)
+		for (struct run *run = peer->by_token[i]; r == 0 && run; run = run->next)
+			r = run_renew(run, charter, err);
+	if (r == 0)
+		cut_withdrawn(peer, charter, now_ms);
+	return r;
+}
+
 void peer_close(struct peer *peer, const char *why, uint64_t now_ms)
 {
 	if (peer->is_over)

@@ -58,6 +58,13 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool 
 /* Ends every exchange with `why`, and the link. It may be called from anywhere, and twice. */
 void peer_close(struct peer *peer, const char *why, uint64_t now_ms);
 
+/*
+ * There is a new charter: requests from now on are judged by it. Those under way that use a
+ * secret which is not in it any more are cut off. On failure the peer is to be closed.
+ */
+int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms,
+	       struct err *err) must_check;
+
 /* Where messages to the gate are written; they go out at the end of the turn. */
 struct buf *peer_out(struct peer *peer);
 

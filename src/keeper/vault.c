@@ -126,6 +126,14 @@ void vault_close(struct vault *vault)
 	*vault = (struct vault){ .count = 0 };
 }
 
+bool vault_has(const struct vault *vault, const char *name)
+{
+	for (size_t i = 0; i < vault->count; i++)
+		if (strcmp(vault->entries[i].config->name, name) == 0)
+			return true;
+	return false;
+}
+
 static bool is_bound(const struct vault_entry *entry, const struct authority *authority)
 {
 	for (size_t i = 0; i < entry->config->host_count; i++)

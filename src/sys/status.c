@@ -27,6 +27,11 @@ int status_send(int fd, enum status_type type, const char *text)
 	return send_packet(fd, type, text, strlen(text));
 }
 
+int status_send_bytes(int fd, enum status_type type, struct bytes text)
+{
+	return send_packet(fd, type, text.data, text.len);
+}
+
 int status_send_words(int fd, const char *const *words, size_t count)
 {
 	struct buf text;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/attr.h"
+#include "base/bytes.h"
 
 #define STATUS_TEXT_MAX ((size_t)256 * 1024)
 
@@ -18,11 +19,12 @@ enum status_type {
 	STATUS_REFUSED = '-', /* a host that was refused, as an option names it */
 	STATUS_LEARNED = '~', /* how many rules the draft has */
 	STATUS_SUMMARY = '=', /* requests allowed, refused, and where the log is */
-	STATUS_RUN = 'r',     /* a run, as a JSON object; what was asked of a shared keeper */
+	STATUS_RUN = 'r',     /* a run, as NAME=VALUE words; what was asked of a shared keeper */
 	STATUS_DONE = '.',    /* ... and there is no more */
 };
 
 int status_send(int fd, enum status_type type, const char *text) must_check;
+int status_send_bytes(int fd, enum status_type type, struct bytes text) must_check;
 int status_send_words(int fd, const char *const *words, size_t count) must_check;
 int status_send_summary(int fd, uint64_t allowed, uint64_t refused, const char *path) must_check;
 

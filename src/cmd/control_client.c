@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* The other end of the control socket. */
+#include "cmd/control_client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/buf.h"
+#include "cmd/state.h"
+#include "keeper/control.h"
+#include "sys/pass.h"
+
+static int say_cannot_connect(const char *path, int error, struct err *err)
+{
+	switch (error) {
+	case ENOENT:
+	case ECONNREFUSED:
+		err_say(err, error, "no keeper listens at '%.100s'", path);
+		err_hint(err, "'warder keeper --config FILE' starts one");
+		return -error;
+	default:
+		return err_set(err, error, "connect to the keeper at '%.100s'", path);
+	}
+}
+
+int control_connect(const char *address, int *ret_fd, struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	struct sockaddr_un place = { .sun_family = AF_UNIX };
+	char path[STATE_PATH_MAX];
+	int r = 0;
+
+	if (!address)
+		r = state_control_path(path, err);
+	else if (strncmp(address, "unix:", 5) != 0)
+		r = err_say(err, EINVAL, "--keeper: '%.100s' is not unix:PATH", address);
+	else
+		snprintf(path, sizeof(path), "%s", address + 5);
+	if (r < 0)
+		return r;
+	if (strlen(path) >= sizeof(place.sun_path))
+		return err_say(err, ENAMETOOLONG, "a socket's path has at most %zu bytes",
+			       sizeof(place.sun_path) - 1);
+	memcpy(place.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_set(err, errno, "create a socket");
+	if (connect(fd, (const struct sockaddr *)&place, sizeof(place)) < 0)
+		return say_cannot_connect(path, errno, err);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int control_send(int fd, char letter, const char *words, size_t len, int passed_fd, struct err *err)
+{
+	struct buf packet;
+	int r;
+
+	buf_init(&packet, CONTROL_PACKET_MAX);
+	buf_add(&packet, &letter, 1);
+	buf_add(&packet, words, len);
+	r = packet.len < CONTROL_PACKET_MAX ? pass_send(fd, packet.data, packet.len, passed_fd)
+					    : -E2BIG;
+	buf_fini(&packet);
+	return r < 0 ? err_set(err, -r, "ask the keeper") : 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* Talking to a shared keeper at its control socket; see keeper/control.h. */
+#ifndef CMD_CONTROL_CLIENT_H
+#define CMD_CONTROL_CLIENT_H
+
+#include <stddef.h>
+
+#include "base/attr.h"
+#include "base/err.h"
+
+/* Connects to unix:PATH, or to the default place when `address` is NULL. */
+int control_connect(const char *address, int *ret_fd, struct err *err) must_check;
+
+/* Sends a request of words, each with its NUL; `passed_fd` goes along unless it is -1. */
+int control_send(int fd, char letter, const char *words, size_t len, int passed_fd,
+		 struct err *err) must_check;
+
+#endif
