@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+/* The store of one process: what is decided. How it is remembered is in local.h. */
+#include "store/local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct local *local_of(struct store *store)
+{
+	return OWNER_OF(store, struct local, store);
+}
+
+static enum store_verdict counted(struct local *local, enum store_verdict verdict)
+{
+	local->store.failure_count += verdict == STORE_UNREACHABLE;
+	return verdict;
+}
+
+static bool is_revoked(const struct local *local, const char *run_id)
+{
+	return table_find(&local->revoked, run_id) != NULL;
+}
+
+/* ---- news ---- */
+
+/*
+ * Whether the money is used up, after either has changed. One that nobody has claimed with before
+ * has nobody to be told: what it was used up by was settled then.
+ */
+static void watch_money(struct local *local, struct tally *tally)
+{
+	bool is_used_up = tally->limits.spend > 0 && tally->meter.spent >= tally->limits.spend;
+	bool is_news = is_used_up && !tally->is_used_up && tally->is_claimed;
+
+	tally->is_used_up = is_used_up;
+	if (!is_news)
+		return;
+	tally->user_count++;
+	tally->next_news = local->news;
+	local->news = tally;
+}
+
+/* At the end of whatever has led to them: who is told may ask for anything. */
+static void tell_news(struct local *local, uint64_t now_ms)
+{
+	struct tally *tally;
+
+	while ((tally = local->news)) {
+		local->news = tally->next_news;
+		if (local->store.on_news)
+			local->store.on_news(&local->store, STORE_NEWS_NO_MONEY, tally->name,
+					     now_ms);
+		tally->user_count--;
+	}
+}
+
+/* ---- reserving ---- */
+
+static bool needs_journal(const struct local *local, const struct store_reservation *asked)
+{
+	bool needs = asked->spend > 0;
+
+	for (size_t i = 0; i < asked->claim_count; i++)
+		needs |= asked->claims[i].limits.spend > 0 || asked->claims[i].limits.bytes > 0;
+	return needs && local->journal;
+}
+
+static enum store_verdict try_claim(struct local *local, struct store_reservation *asked,
+				    const struct store_claim *claim, struct tally *tally,
+				    uint64_t now_ms)
+{
+	enum store_verdict verdict;
+
+	if (needs_journal(local, asked) && !local_load_tally(local, tally))
+		return STORE_UNREACHABLE;
+	tally->limits = claim->limits;
+	watch_money(local, tally);
+	tally->is_claimed = true;
+	verdict = meter_test(&tally->meter, &claim->limits, asked->bytes, asked->spend, now_ms,
+			     &asked->retry_ms);
+	if (verdict == STORE_GRANTED)
+		meter_hold(&tally->meter, &claim->limits, asked->bytes, asked->spend);
+	return verdict;
+}
+
+/* All claims or none. One meter may be claimed twice, so each is held before the next is tested. */
+static enum store_verdict try_claims(struct local *local, struct store_reservation *asked,
+				     struct tally **ret_tallies, uint64_t now_ms)
+{
+	enum store_verdict verdict = STORE_GRANTED;
+	size_t count;
+
+	for (count = 0; count < asked->claim_count; count++) {
+		const struct store_claim *claim = &asked->claims[count];
+
+		ret_tallies[count] = local_get_tally(local, claim->meter, now_ms);
+		verdict = try_claim(local, asked, claim, ret_tallies[count], now_ms);
+		if (verdict != STORE_GRANTED)
+			break;
+	}
+	if (verdict == STORE_GRANTED)
+		return verdict;
+	asked->refused_claim = count;
+	while (count-- > 0)
+		meter_undo(&ret_tallies[count]->meter, &asked->claims[count].limits, asked->bytes,
+			   asked->spend);
+	return verdict;
+}
+
+static enum store_verdict decide(struct local *local, struct store_reservation *asked,
+				 uint64_t now_ms)
+{
+	struct tally *tallies[STORE_CLAIMS_MAX];
+	enum store_verdict verdict;
+	struct hold *hold;
+
+	asked->refused_claim = 0;
+	asked->retry_ms = 0;
+	if (!local_load(local))
+		return STORE_UNREACHABLE;
+	if (is_revoked(local, asked->run_id))
+		return STORE_IS_REVOKED;
+	verdict = try_claims(local, asked, tallies, now_ms);
+	if (verdict != STORE_GRANTED)
+		return verdict;
+	hold = local_add_hold(local, asked->id, tallies, asked->claim_count);
+	hold->bytes = asked->bytes;
+	hold->spend = asked->spend;
+	hold->is_journalled = needs_journal(local, asked);
+	local_touch_hold(local, hold);
+	return STORE_GRANTED;
+}
+
+/* What could not be written was not granted. */
+static void take_back(struct local *local, struct store_reservation *asked)
+{
+	struct hold *hold;
+
+	if (asked->verdict == STORE_GRANTED) {
+		hold = local_find_hold(local, asked->id);
+		for (size_t i = 0; i < asked->claim_count; i++)
+			meter_undo(&hold->tallies[i]->meter, &asked->claims[i].limits, asked->bytes,
+				   asked->spend);
+		local_take_back_hold(local, hold);
+	}
+	asked->verdict = STORE_UNREACHABLE;
+	asked->retry_ms = 0;
+}
+
+static void reserve(struct store *store, struct store_reservation *first, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+	struct store_reservation *asked, *next;
+	bool is_to_write = false;
+
+	for (asked = first; asked; asked = asked->next) {
+		asked->verdict = decide(local, asked, now_ms);
+		is_to_write |= asked->verdict == STORE_GRANTED && needs_journal(local, asked);
+	}
+	if (is_to_write && !local_write(local))
+		for (asked = first; asked; asked = asked->next)
+			if (needs_journal(local, asked))
+				take_back(local, asked);
+	for (asked = first; asked; asked = next) {
+		next = asked->next;
+		counted(local, asked->verdict);
+		asked->on_done(asked, now_ms);
+	}
+	tell_news(local, now_ms);
+}
+
+/* ---- settling ---- */
+
+/* A call that the upstream's log has told of already has been counted as it was. */
+static bool is_reconciled(struct local *local, const char *call_id)
+{
+	struct journal_call call;
+
+	/* Where that cannot be read the call counts, twice at worst: errors are on the safe side.
+	 */
+	return call_id[0] && local_find_call(local, call_id, &call) > 0 && call.is_truth;
+}
+
+/* Two replies with one call's id are two costs, until the log says otherwise. */
+static void remember_cost(struct local *local, const char *call_id, uint64_t cost)
+{
+	struct journal_call call;
+
+	if (local_find_call(local, call_id, &call) > 0)
+		cost += call.cost;
+	local_remember_call(local, call_id, cost, false);
+}
+
+static void pay(struct local *local, struct hold *hold, uint64_t cost)
+{
+	for (size_t i = 0; i < hold->tally_count; i++) {
+		meter_pay(&hold->tallies[i]->meter, hold->spend, cost);
+		watch_money(local, hold->tallies[i]);
+		if (cost > 0)
+			local_touch_tally(local, hold->tallies[i]);
+	}
+	if (cost > 0)
+		local_hurry(local);
+	local_end_hold(local, hold);
+}
+
+static void settle(struct store *store, const struct store_settlement *settlement, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+	struct hold *hold = local->is_loaded ? local_find_hold(local, settlement->id) : NULL;
+	bool is_counted;
+
+	if (!hold || hold->is_kept)
+		return;
+	for (size_t i = 0; i < hold->tally_count; i++) {
+		meter_end(&hold->tallies[i]->meter, hold->bytes, settlement->bytes);
+		if (settlement->bytes > 0)
+			local_touch_tally(local, hold->tallies[i]);
+	}
+	hold->bytes = 0;
+	is_counted = is_reconciled(local, settlement->call_id);
+	if (settlement->is_cost_known && !is_counted) {
+		if (settlement->call_id[0])
+			remember_cost(local, settlement->call_id, settlement->cost);
+		pay(local, hold, settlement->cost);
+	} else if (hold->spend > 0 && !is_counted) {
+		local_keep_hold(local, hold, settlement->call_id);
+		local_touch_hold(local, hold);
+	} else {
+		pay(local, hold, 0);
+	}
+	tell_news(local, now_ms);
+}
+
+static void flush(struct store *store, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+
+	(void)now_ms;
+	/* What cannot be written waits, and the timer tries. */
+	if (local->unwritten.is_urgent && store->is_reachable)
+		(void)!local_write(local);
+}
+
+/* ---- reconciling ---- */
+
+static void release(struct local *local, struct hold *hold)
+{
+	for (size_t i = 0; i < hold->tally_count; i++)
+		meter_release(&hold->tallies[i]->meter, hold->bytes, hold->spend);
+	local_end_hold(local, hold);
+}
+
+/* The meter of a run or an account, with a user; the caller gives that up. NULL: unreachable. */
+static struct tally *open_tally(struct local *local, const char *kind, const char *name,
+				uint64_t now_ms)
+{
+	size_t size = strlen(kind) + strlen(name) + 1;
+	_cleanup_free_ char *meter = local_alloc(size);
+	struct tally *tally;
+
+	snprintf(meter, size, "%s%s", kind, name);
+	tally = local_get_tally(local, meter, now_ms);
+	if (!local_load_tally(local, tally))
+		return NULL;
+	tally->user_count++;
+	return tally;
+}
+
+static void correct(struct local *local, struct tally *tally, const struct store_call *call)
+{
+	meter_correct(&tally->meter, call->counted, call->cost);
+	watch_money(local, tally);
+	if (call->counted != call->cost)
+		local_touch_tally(local, tally);
+}
+
+/* Everything that can fail has not; what is written later is in memory until then. */
+static void apply_call(struct local *local, struct store_call *call, struct tally *const *tallies,
+		       size_t count)
+{
+	struct hold *hold;
+
+	while ((hold = local_find_kept(local, call->call_id))) {
+		call->was_known = true;
+		release(local, hold);
+	}
+	for (size_t i = 0; i < count; i++)
+		correct(local, tallies[i], call);
+	local_remember_call(local, call->call_id, call->cost, true);
+}
+
+static enum store_verdict count_call(struct local *local, struct store_call *call, uint64_t now_ms)
+{
+	struct tally *tallies[2] = { NULL };
+	struct journal_call known;
+	size_t count = 0;
+	int r;
+
+	call->was_known = false;
+	call->counted = 0;
+	if (!local_load(local) || (!local->store.is_reachable && !local_write(local)))
+		return STORE_UNREACHABLE;
+	if (!call->call_id[0]) /* could not be told from another, and would count each time */
+		return STORE_GRANTED;
+	r = local_find_call(local, call->call_id, &known);
+	if (r < 0)
+		return STORE_UNREACHABLE;
+	call->was_known = r > 0;
+	call->counted = known.cost;
+	if (r > 0 && known.is_truth && known.cost == call->cost)
+		return STORE_GRANTED;
+	tallies[count] = open_tally(local, "run:", call->run_id, now_ms);
+	count += tallies[count] != NULL;
+	if (count > 0 && call->account[0]) {
+		tallies[count] = open_tally(local, "account:", call->account, now_ms);
+		count += tallies[count] != NULL;
+	}
+	r = count < (call->account[0] ? 2 : 1) ? -1 : 0;
+	if (r == 0)
+		apply_call(local, call, tallies, count);
+	for (size_t i = 0; i < count; i++)
+		tallies[i]->user_count--;
+	return r == 0 && local_write(local) ? STORE_GRANTED : STORE_UNREACHABLE;
+}
+
+static void reconcile(struct store *store, struct store_call *call, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+
+	call->verdict = counted(local, count_call(local, call, now_ms));
+	call->on_done(call, now_ms);
+	tell_news(local, now_ms);
+}
+
+static void release_before(struct store *store, uint64_t before_s, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+	struct table_walk walk = { 0 };
+	struct table_entry *entry;
+
+	(void)now_ms;
+	if (!local_load(local))
+		return;
+	while ((entry = table_walk(&local->holds, &walk))) {
+		struct hold *hold = OWNER_OF(entry, struct hold, entry);
+
+		if (hold->is_kept && hold->made_at < before_s)
+			release(local, hold);
+	}
+}
+
+static void read_meter(struct store *store, struct store_meter *read, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+	struct tally *tally = NULL;
+
+	if (local_load(local))
+		tally = local_get_tally(local, read->meter, now_ms);
+	if (tally && local_load_tally(local, tally)) {
+		read->verdict = STORE_GRANTED;
+		read->bytes = tally->meter.bytes + tally->meter.bytes_held;
+		read->spent = tally->meter.spent;
+		read->reserved = tally->meter.reserved;
+		read->concurrent = tally->meter.concurrent;
+	} else {
+		read->verdict = counted(local, STORE_UNREACHABLE);
+	}
+	read->on_done(read, now_ms);
+}
+
+/* ---- runs ---- */
+
+static struct open_run *find_run(struct local *local, const char *run_id)
+{
+	struct table_entry *entry = table_find(&local->runs, run_id);
+
+	return entry ? OWNER_OF(entry, struct open_run, entry) : NULL;
+}
+
+static enum store_verdict begin_run(struct local *local, struct store_run *asked)
+{
+	struct open_run *run;
+
+	if (!local_load(local))
+		return STORE_UNREACHABLE;
+	if (is_revoked(local, asked->run_id))
+		return STORE_IS_REVOKED;
+	run = find_run(local, asked->run_id);
+	if (run && run->has_link)
+		return STORE_HAS_LINK;
+	if (!run) {
+		uint64_t begun_at;
+
+		if (!local_write_run(local, asked->run_id, &begun_at))
+			return STORE_UNREACHABLE;
+		run = local_alloc(sizeof(*run));
+		snprintf(run->id, sizeof(run->id), "%s", asked->run_id);
+		run->begun_at = begun_at;
+		table_add(&local->runs, &run->entry, run->id);
+	}
+	run->has_link = true;
+	asked->begun_at = run->begun_at;
+	return STORE_GRANTED;
+}
+
+static void open_run(struct store *store, struct store_run *run, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+
+	run->verdict = counted(local, begin_run(local, run));
+	run->on_done(run, now_ms);
+}
+
+static void close_run(struct store *store, const char *run_id, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+	struct open_run *run = find_run(local, run_id);
+
+	(void)now_ms;
+	if (!run)
+		return;
+	run->has_link = false;
+	if (!local->journal)
+		return; /* nothing else remembers when it began */
+	table_remove(&local->runs, &run->entry);
+	free(run);
+}
+
+static enum store_verdict revoke_run(struct local *local, const char *run_id, bool *ret_is_news)
+{
+	const struct open_run *run;
+
+	if (!local_load(local))
+		return STORE_UNREACHABLE;
+	if (is_revoked(local, run_id))
+		return STORE_GRANTED;
+	if (!local_write_revocation(local, run_id))
+		return STORE_UNREACHABLE;
+	local_add_revoked(local, run_id);
+	run = find_run(local, run_id);
+	*ret_is_news = run && run->has_link;
+	return STORE_GRANTED;
+}
+
+static void revoke_one(struct store *store, struct store_revocation *revocation, uint64_t now_ms)
+{
+	struct local *local = local_of(store);
+	char run_id[RUNID_MAX + 1];
+	bool is_news = false;
+
+	revocation->verdict = counted(local, revoke_run(local, revocation->run_id, &is_news));
+	snprintf(run_id, sizeof(run_id), "%s", revocation->run_id); /* it may be freed by on_done */
+	revocation->on_done(revocation, now_ms);
+	if (is_news && store->on_news)
+		store->on_news(store, STORE_NEWS_REVOKED, run_id, now_ms);
+}
+
+/* ---- the store ---- */
+
+static void close_store(struct store *store)
+{
+	struct local *local = local_of(store);
+
+	/* What cannot be written is lost, and the holds that it would have ended are left. */
+	if (local->is_loaded && local_has_unwritten(local))
+		(void)!local_write(local);
+	loop_cancel(store->loop, &local->timer);
+	if (local->is_loaded)
+		local_free_state(local);
+	if (local->journal)
+		local->journal->ops->close(local->journal);
+	free(local);
+}
+
+static const struct store_ops local_ops = {
+	.name = "local",
+	.reserve = reserve,
+	.settle = settle,
+	.open_run = open_run,
+	.close_run = close_run,
+	.revoke = revoke_one,
+	.read_meter = read_meter,
+	.reconcile = reconcile,
+	.release_before = release_before,
+	.flush = flush,
+	.close = close_store,
+};
+
+struct store *store_local_new(struct loop *loop, struct journal *journal)
+{
+	struct local *local = local_alloc(sizeof(*local));
+
+	local->store = (struct store){ .ops = &local_ops, .loop = loop, .is_reachable = true };
+	local->journal = journal;
+	local->timer.on_due = local_on_timer;
+	local->last_call = &local->first_call;
+	/* A name in logs; where none can be made it stays empty. */
+	if (runid_new(local->store.keeper_id) < 0)
+		local->store.keeper_id[0] = '\0';
+	/* What cannot be read now is read when it is needed; until then nothing is granted. */
+	(void)!local_load(local);
+	return &local->store;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Meters.
+ *
+ * The rate is a bucket of tokens, kept by what it lacks: a new one lacks nothing, whatever its
+ * size, and a limit that is changed needs no conversion. A token is a million parts, because a rate
+ * in thousandths per second then is a whole number of parts per millisecond.
+ */
+#include "store/meter.h"
+
+#include <assert.h>
+
+#define TOKEN        UINT64_C(1000000)
+#define CAPACITY_MAX (UINT64_MAX / 4)
+
+/* How much it holds when it is full. */
+static uint64_t capacity_of(const struct limits *limits)
+{
+	uint64_t capacity;
+	bool is_huge = limits->burst > 0 ? __builtin_mul_overflow(limits->burst, TOKEN, &capacity)
+					 : __builtin_mul_overflow(limits->rate_milli, TOKEN / 1000,
+								  &capacity);
+
+	if (is_huge || capacity > CAPACITY_MAX)
+		return CAPACITY_MAX;
+	return capacity < TOKEN ? TOKEN : capacity;
+}
+
+/* What has come in since it was last looked at. */
+static void refill(struct meter *meter, const struct limits *limits, uint64_t now_ms)
+{
+	uint64_t passed_ms = now_ms > meter->counted_ms ? now_ms - meter->counted_ms : 0;
+	uint64_t capacity = capacity_of(limits), come;
+
+	if (meter->missing_micro > capacity) /* it was larger before */
+		meter->missing_micro = capacity;
+	if (__builtin_mul_overflow(passed_ms, limits->rate_milli, &come) ||
+	    come > meter->missing_micro)
+		come = meter->missing_micro;
+	meter->missing_micro -= come;
+	meter->counted_ms += passed_ms;
+}
+
+static bool has_token(struct meter *meter, const struct limits *limits, uint64_t now_ms,
+		      uint64_t *ret_retry_ms)
+{
+	uint64_t capacity = capacity_of(limits), lacking;
+
+	if (limits->rate_milli == 0)
+		return true;
+	refill(meter, limits, now_ms);
+	if (meter->missing_micro + TOKEN <= capacity)
+		return true;
+	lacking = meter->missing_micro + TOKEN - capacity;
+	*ret_retry_ms = (lacking + limits->rate_milli - 1) / limits->rate_milli;
+	return false;
+}
+
+/* Not past what can be held: it is more than any limit. */
+static void add(uint64_t *sum, uint64_t amount)
+{
+	if (__builtin_add_overflow(*sum, amount, sum) || *sum > METER_MAX)
+		*sum = METER_MAX;
+}
+
+void meter_load(struct meter *meter, uint64_t bytes, uint64_t spent)
+{
+	add(&meter->bytes, bytes);
+	add(&meter->spent, spent);
+}
+
+static bool has_left(uint64_t limit, uint64_t used, uint64_t held, uint64_t asked)
+{
+	uint64_t sum;
+
+	if (limit == 0 || limit > METER_MAX)
+		limit = METER_MAX;
+	return !__builtin_add_overflow(used, held, &sum) &&
+	       !__builtin_add_overflow(sum, asked, &sum) && sum <= limit;
+}
+
+enum store_verdict meter_test(struct meter *meter, const struct limits *limits, uint64_t bytes,
+			      uint64_t spend, uint64_t now_ms, uint64_t *ret_retry_ms)
+{
+	*ret_retry_ms = 0; /* what is used up for ever does not come back by waiting */
+	if (!has_left(limits->bytes, meter->bytes, meter->bytes_held, bytes))
+		return STORE_NO_BYTES;
+	if (!has_left(limits->spend, meter->spent, meter->reserved, spend))
+		return STORE_NO_MONEY;
+	if (!has_token(meter, limits, now_ms, ret_retry_ms))
+		return STORE_NO_RATE;
+	if (limits->concurrent > 0 && meter->concurrent >= limits->concurrent) {
+		*ret_retry_ms = METER_PLACE_RETRY_MS;
+		return STORE_NO_PLACE;
+	}
+	return STORE_GRANTED;
+}
+
+void meter_hold(struct meter *meter, const struct limits *limits, uint64_t bytes, uint64_t spend)
+{
+	meter->concurrent++;
+	meter->bytes_held += bytes;
+	meter->reserved += spend;
+	if (limits->rate_milli > 0)
+		meter->missing_micro += TOKEN;
+}
+
+static void drop(uint64_t *held, uint64_t amount)
+{
+	assert(amount <= *held);
+	*held -= amount;
+}
+
+void meter_undo(struct meter *meter, const struct limits *limits, uint64_t bytes, uint64_t spend)
+{
+	drop(&meter->concurrent, 1);
+	drop(&meter->bytes_held, bytes);
+	drop(&meter->reserved, spend);
+	if (limits->rate_milli > 0)
+		meter->missing_micro -= meter->missing_micro < TOKEN ? meter->missing_micro : TOKEN;
+}
+
+void meter_end(struct meter *meter, uint64_t bytes_held, uint64_t bytes)
+{
+	drop(&meter->concurrent, 1);
+	drop(&meter->bytes_held, bytes_held);
+	add(&meter->bytes, bytes);
+}
+
+void meter_restore(struct meter *meter, uint64_t bytes, uint64_t spend)
+{
+	meter->bytes_held += bytes;
+	meter->reserved += spend;
+}
+
+void meter_release(struct meter *meter, uint64_t bytes, uint64_t spend)
+{
+	drop(&meter->bytes_held, bytes);
+	drop(&meter->reserved, spend);
+}
+
+void meter_pay(struct meter *meter, uint64_t reserved, uint64_t cost)
+{
+	drop(&meter->reserved, reserved);
+	add(&meter->spent, cost);
+}
+
+void meter_correct(struct meter *meter, uint64_t counted, uint64_t cost)
+{
+	if (cost >= counted)
+		add(&meter->spent, cost - counted);
+	else
+		meter->spent -= meter->spent < counted - cost ? meter->spent : counted - cost;
+}
+
+bool meter_is_at_rest(struct meter *meter, const struct limits *limits, uint64_t now_ms)
+{
+	if (meter->concurrent > 0 || meter->bytes_held > 0 || meter->reserved > 0)
+		return false;
+	if (limits->rate_milli > 0)
+		refill(meter, limits, now_ms);
+	return limits->rate_milli == 0 || meter->missing_micro == 0;
+}
