@@ -1,0 +1,111 @@
+-- ARGV: keeper, number, hold, run, bytes, money; then for each claim: meter, rate in
+-- thousandths, burst, places, bytes, money
+-- Answers with the verdict, which claim, and when to come again in milliseconds.
+local CLAIM_FROM, CLAIM_LEN = 7, 6
+local FULL_MAX_MS = 1e12 -- Redis has no later times than these
+-- Whoever waits does so by a clock of whole milliseconds: a token that is there in less than one
+-- is taken, and lacks from then on. So much of a token at most:
+local EARLY_MAX = 0.5
+local PLACE_RETRY_MS = 1000 -- a guess: nobody knows when an exchange ends
+local keeper, number, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local bytes, spend = amount(ARGV[5]), amount(ARGV[6])
+local seconds, micros = now()
+local now_us = seconds * 1e6 + micros
+
+local function read_claim(at)
+	local claim = { name = ARGV[at], rate = tonumber(ARGV[at + 1]), burst = tonumber(ARGV[at + 2]),
+		places = tonumber(ARGV[at + 3]), bytes = amount(ARGV[at + 4]),
+		spend = amount(ARGV[at + 5]) }
+	if claim.burst == 0 then
+		claim.burst = math.max(1, claim.rate / 1000)
+	end
+	claim.meter = read_meter(claim.name)
+	return claim
+end
+
+-- How many tokens the bucket lacks now. That is what is kept of it: a new one lacks none, and a
+-- limit that is changed needs no conversion.
+local function count_missing(claim)
+	local text = redis.call('GET', key('rate', claim.name))
+	if not text then
+		return 0
+	end
+	local missing, then_us = string.match(text, '^(%S+) (%S+)$')
+	local waited_us = math.max(0, now_us - tonumber(then_us))
+	missing = math.min(claim.burst + EARLY_MAX, tonumber(missing))
+	return math.max(0, missing - waited_us * claim.rate / 1e9)
+end
+
+local function take_token(claim)
+	local missing = claim.missing + 1
+	local full_ms = math.min(FULL_MAX_MS, math.ceil(missing * 1e6 / claim.rate) + 1)
+	redis.call('SET', key('rate', claim.name), string.format('%.17g %.0f', missing, now_us),
+		'PX', string.format('%.0f', full_ms))
+end
+
+-- Nothing is counted past MOST, so nothing may go there.
+local function exceeds(used, more, limit)
+	if is_zero(limit) or is_less(MOST, limit) then
+		limit = MOST
+	end
+	return is_less(limit, more) or is_less(minus(limit, more), used)
+end
+
+-- The verdict of one claim, and when it might be another; nil when it is fine.
+local function judge(claim)
+	if exceeds(claim.meter.bytes, bytes, claim.bytes) then
+		return 'bytes', 0
+	end
+	if exceeds(plus(claim.meter.spent, claim.meter.reserved), spend, claim.spend) then
+		return 'money', 0
+	end
+	if claim.rate > 0 then
+		claim.missing = count_missing(claim)
+		local lacking = claim.missing + 1 - claim.burst
+		if lacking > math.min(EARLY_MAX, claim.rate / 1e6) then
+			return 'rate', math.max(1, math.ceil(lacking * 1e6 / claim.rate))
+		end
+	end
+	if claim.places > 0 and count_places(claim.name) >= claim.places then
+		return 'place', PLACE_RETRY_MS
+	end
+	return nil
+end
+
+local function take(claim)
+	if claim.rate > 0 then
+		take_token(claim)
+	end
+	redis.call('HINCRBY', key('places', claim.name), keeper, 1)
+	if not is_zero(bytes) or not is_zero(spend) then
+		claim.meter.bytes = plus(claim.meter.bytes, bytes)
+		claim.meter.reserved = plus(claim.meter.reserved, spend)
+		write_meter(claim.meter)
+	end
+end
+
+if is_stale(keeper, number) then
+	return STALE
+end
+if redis.call('ZSCORE', 'warder:revoked', run) then
+	return { 'revoked', 0, 0 }
+end
+local claims = {}
+for at = CLAIM_FROM, #ARGV, CLAIM_LEN do
+	local claim = read_claim(at)
+	local verdict, retry_ms = judge(claim)
+	if verdict then
+		return { verdict, #claims, retry_ms }
+	end
+	claims[#claims + 1] = claim
+end
+local fields = { 'keeper', keeper, 'state', 'open', 'at', seconds, 'bytes', text_of(bytes),
+	'spend', text_of(spend) }
+for i, claim in ipairs(claims) do
+	take(claim)
+	fields[#fields + 1] = i
+	fields[#fields + 1] = claim.name
+end
+redis.call('HSET', key('hold', id), unpack(fields))
+redis.call('ZADD', key('holds', keeper), seconds, id)
+return { 'granted', 0, 0 }

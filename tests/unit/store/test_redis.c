@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: MIT */
+/* The store in Redis, against a real one: the contract of all stores, and what is its own. */
+#include "store/conformance.h"
+
+#include "unit.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/money.h"
+#include "store/redis.h"
+#include "store/redis_server.h"
+#include "store/redis_url.h"
+#include "store/watch.h"
+
+#define PATIENCE_MS 10000
+#define ALIVE_MS    900
+#define BIG         ((UINT64_C(1) << 53) + 1) /* the first whole number that a double has not */
+
+static struct redis_server server;
+static struct loop loop;
+static struct store *store;
+static unsigned int serial;
+
+/* ---- asking ---- */
+
+static void turn_until(const bool *is_done, uint64_t wait_ms)
+{
+	uint64_t end_ms = clock_now_ms() + wait_ms;
+
+	while (!(is_done && *is_done) && clock_now_ms() < end_ms)
+		assert_int_equal(loop_turn(&loop, 10), 0);
+	if (is_done)
+		assert_true(*is_done);
+}
+
+static struct store *connect_store(uint64_t alive_ms)
+{
+	struct store *made = store_redis_new(&loop, server.url, NULL);
+
+	assert_non_null(made);
+	if (alive_ms)
+		store_redis_set_alive(made, alive_ms);
+	turn_until(&made->is_reachable, PATIENCE_MS);
+	return made;
+}
+
+struct ask {
+	struct store_reservation reservation;
+	bool is_done;
+};
+
+static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
+{
+	(void)now_ms;
+	OWNER_OF(reservation, struct ask, reservation)->is_done = true;
+}
+
+static enum store_verdict take(struct ask *ask, const char *meter, struct limits limits,
+			       uint64_t bytes, uint64_t spend)
+{
+	*ask = (struct ask){ .reservation = { .run_id = "run",
+					      .account = "",
+					      .claims = { { meter, limits } },
+					      .claim_count = 1,
+					      .bytes = bytes,
+					      .spend = spend,
+					      .on_done = on_reserved } };
+	snprintf(ask->reservation.id, sizeof(ask->reservation.id), "hold-%d-%u", getpid(),
+		 ++serial);
+	store->ops->reserve(store, &ask->reservation, clock_now_ms());
+	store->ops->flush(store, clock_now_ms());
+	turn_until(&ask->is_done, PATIENCE_MS);
+	return ask->reservation.verdict;
+}
+
+static void settle(const struct ask *ask, uint64_t bytes, bool is_cost_known, uint64_t cost)
+{
+	struct store_settlement settlement = {
+		.id = ask->reservation.id,
+		.bytes = bytes,
+		.is_cost_known = is_cost_known,
+		.cost = cost,
+		.call_id = "",
+	};
+
+	store->ops->settle(store, &settlement, clock_now_ms());
+	store->ops->flush(store, clock_now_ms());
+}
+
+struct reading {
+	struct store_meter meter;
+	bool is_done;
+};
+
+static void on_read(struct store_meter *meter, uint64_t now_ms)
+{
+	(void)now_ms;
+	OWNER_OF(meter, struct reading, meter)->is_done = true;
+}
+
+static struct store_meter read_meter(const char *name)
+{
+	struct reading reading = { .meter = { .meter = name, .on_done = on_read } };
+
+	store->ops->read_meter(store, &reading.meter, clock_now_ms());
+	store->ops->flush(store, clock_now_ms());
+	turn_until(&reading.is_done, PATIENCE_MS);
+	assert_int_equal(reading.meter.verdict, STORE_GRANTED);
+	return reading.meter;
+}
+
+struct opening {
+	struct store_run run;
+	bool is_done;
+};
+
+static void on_opened(struct store_run *run, uint64_t now_ms)
+{
+	(void)now_ms;
+	OWNER_OF(run, struct opening, run)->is_done = true;
+}
+
+static enum store_verdict open_run(const char *run_id)
+{
+	struct opening opening = {
+		.run = { .run_id = run_id, .account = "", .on_done = on_opened }
+	};
+
+	store->ops->open_run(store, &opening.run, clock_now_ms());
+	store->ops->flush(store, clock_now_ms());
+	turn_until(&opening.is_done, PATIENCE_MS);
+	return opening.run.verdict;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	assert_int_equal(loop_init(&loop), 0);
+	redis_server_ask_number(&server, WORDS("DBSIZE"));
+	redis_server_ask(&server, WORDS("FLUSHALL"), (char[8]){ 0 }, 8);
+	store = connect_store(0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	store->ops->close(store);
+	loop_fini(&loop);
+	return 0;
+}
+
+/* ---- URLs ---- */
+
+static void a_url_says_where_and_who(void **state)
+{
+	static const struct {
+		const char *text, *path, *host;
+		uint16_t port;
+		uint32_t database;
+		const char *user, *password;
+	} rows[] = {
+		{ "redis://db.test", "", "db.test", 6379, 0, "", "" },
+		{ "redis://db.test/", "", "db.test", 6379, 0, "", "" },
+		{ "redis://db.test:7000/12", "", "db.test", 7000, 12, "", "" },
+		{ "redis://[::1]:7000", "", "::1", 7000, 0, "", "" },
+		{ "redis://:p%40ss@127.0.0.1", "", "127.0.0.1", 6379, 0, "", "p@ss" },
+		{ "redis://me:a:b@h/1", "", "h", 6379, 1, "me", "a:b" },
+		{ "unix:///run/redis.sock", "/run/redis.sock", "", 0, 0, "", "" },
+		{ "redis+unix:///r/s?db=3", "/r/s", "", 0, 3, "", "" },
+		{ "unix://me:pw@/r/s", "/r/s", "", 0, 0, "me", "pw" },
+	};
+	struct redis_url url;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(redis_url_parse(rows[i].text, &url, NULL), 0);
+		assert_string_equal(url.path, rows[i].path);
+		assert_string_equal(url.host, rows[i].host);
+		assert_int_equal(url.port, rows[i].port);
+		assert_int_equal(url.database, rows[i].database);
+		assert_string_equal(url.user, rows[i].user);
+		assert_string_equal(url.password, rows[i].password);
+	}
+}
+
+static void a_wrong_url_is_refused_and_not_shown(void **state)
+{
+	static const char *const rows[] = {
+		"",
+		"redis:",
+		"redis://",
+		"http://h",
+		"redis://h:0",
+		"redis://h:65536",
+		"redis://h:",
+		"redis://h:x",
+		"redis://h/x",
+		"redis://h/1/2",
+		"redis://h?db=1",
+		"redis://a b",
+		"redis://[::1",
+		"redis://[::1]x",
+		"redis://hunter2@h",
+		"redis://me:@h",
+		"redis://me:hunter2%zz@h",
+		"redis://me:hunter2%00@h",
+		"redis://me:hunter2@",
+		"rediss://me:hunter2@h",
+		"unix://host/path",
+		"unix://",
+		"unix:///",
+		"unix:///r?db=x",
+		"unix:///r?hunter2",
+	};
+	struct redis_url url;
+	char text[400];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = { 0 };
+
+		assert_true(redis_url_parse(rows[i], &url, &err) < 0);
+		assert_null(strstr(err.text, "hunter2"));
+		assert_non_null(strstr(err.text, "redis://"));
+		assert_null(store_redis_new(&loop, rows[i], &err));
+	}
+	snprintf(text, sizeof(text), "unix:///%0300d", 1); /* longer than a socket's name */
+	assert_true(redis_url_parse(text, &url, NULL) < 0);
+}
+
+/* ---- what is watched ---- */
+
+static void count_meter(void *owner, const char *meter)
+{
+	(void)meter;
+	(*(size_t *)owner)++;
+}
+
+static void a_meter_is_watched_while_a_run_counts_on_it(void **state)
+{
+	struct watch watch = { 0 };
+	char name[32];
+	size_t count = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "r%d", i);
+		watch_open(&watch, name);
+		watch_claim(&watch, name, name, 100);
+		watch_claim(&watch, name, "shared", 100);
+		watch_claim(&watch, name, "without a limit", 0);
+	}
+	watch_claim(&watch, "not open", "other", 100);
+	watch_each_meter(&watch, count_meter, &count);
+	assert_int_equal(count, 1001);
+	assert_false(watch_is_spent(&watch, "shared", 99));
+	assert_true(watch_is_spent(&watch, "shared", 100));
+	assert_false(watch_is_spent(&watch, "shared", 200)); /* told already */
+	watch_claim(&watch, "r1", "shared", 300);
+	assert_false(watch_is_spent(&watch, "shared", 200));
+	assert_true(watch_is_spent(&watch, "shared", 300));
+	assert_true(watch_is_revoked(&watch, "r7"));
+	assert_false(watch_is_revoked(&watch, "r7"));
+	assert_false(watch_is_revoked(&watch, "not open"));
+	for (int i = 0; i < 999; i++) {
+		snprintf(name, sizeof(name), "r%d", i);
+		watch_close(&watch, name);
+	}
+	count = 0;
+	watch_each_meter(&watch, count_meter, &count);
+	assert_int_equal(count, 2);
+	watch_close(&watch, "r999");
+	assert_false(watch_has_runs(&watch));
+	assert_false(watch_is_spent(&watch, "shared", 300));
+	watch_fini(&watch);
+}
+
+/* ---- amounts ---- */
+
+/* To a billionth, where doubles are off by hundreds of them. */
+static void amounts_beyond_doubles_are_exact(void **state)
+{
+	const struct limits limits = { .bytes = BIG * 3, .spend = MONEY_MAX };
+	struct ask asks[4];
+
+	(void)state;
+	assert_true((double)BIG == (double)(BIG - 1)); /* the control */
+	assert_int_equal(take(&asks[0], "m", limits, BIG, BIG), STORE_GRANTED);
+	assert_int_equal(take(&asks[1], "m", limits, BIG, MONEY_MAX - BIG), STORE_GRANTED);
+	assert_int_equal(read_meter("m").bytes, 2 * BIG);
+	assert_int_equal(read_meter("m").reserved, MONEY_MAX);
+	assert_int_equal(take(&asks[2], "m", limits, 0, 1), STORE_NO_MONEY);
+	assert_int_equal(take(&asks[2], "m", limits, BIG + 1, 0), STORE_NO_BYTES);
+	assert_int_equal(take(&asks[2], "m", limits, BIG, 0), STORE_GRANTED);
+	settle(&asks[1], 1, true, MONEY_MAX - BIG - 1);
+	assert_int_equal(read_meter("m").spent, MONEY_MAX - BIG - 1);
+	assert_int_equal(read_meter("m").reserved, BIG);
+	assert_int_equal(read_meter("m").bytes, 2 * BIG + 1);
+	assert_int_equal(take(&asks[3], "m", limits, 0, 2), STORE_NO_MONEY);
+	assert_int_equal(take(&asks[3], "m", limits, 0, 1), STORE_GRANTED);
+}
+
+/* Digits that begin with zeros, carries, borrows: against the arithmetic of C. */
+static void sums_are_those_of_c(void **state)
+{
+	static const uint64_t rows[] = {
+		1,
+		999999999,
+		1000000000,
+		1000000001,
+		1999999999,
+		123000000000,
+		123000000456,
+		999999999999999999,
+		1000000000000000000,
+		BIG,
+		BIG - 2,
+	};
+	uint64_t spent = 0, reserved = 0;
+	struct ask asks[ARRAY_LEN(rows)];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(take(&asks[i], "m", (struct limits){ 0 }, 0, rows[i]),
+				 STORE_GRANTED);
+		reserved += rows[i];
+		assert_int_equal(read_meter("m").reserved, reserved);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		settle(&asks[i], 0, true, rows[ARRAY_LEN(rows) - 1 - i]);
+		reserved -= rows[i];
+		spent += rows[ARRAY_LEN(rows) - 1 - i];
+		assert_int_equal(read_meter("m").reserved, reserved);
+		assert_int_equal(read_meter("m").spent, spent);
+	}
+}
+
+static void nothing_is_counted_past_the_end(void **state)
+{
+	struct ask asks[3];
+
+	(void)state;
+	assert_int_equal(take(&asks[0], "m", (struct limits){ 0 }, UINT64_MAX, 0), STORE_NO_BYTES);
+	assert_int_equal(take(&asks[0], "m", (struct limits){ 0 }, INT64_MAX, 1), STORE_GRANTED);
+	assert_int_equal(take(&asks[1], "m", (struct limits){ 0 }, 1, 0), STORE_NO_BYTES);
+	settle(&asks[0], UINT64_MAX, true, UINT64_MAX);
+	assert_int_equal(read_meter("m").bytes, INT64_MAX);
+	assert_int_equal(read_meter("m").spent, INT64_MAX);
+}
+
+/* ---- what is left in Redis ---- */
+
+static void what_is_nothing_leaves_nothing(void **state)
+{
+	const struct limits limits = {
+		.rate_milli = 100000, .burst = 2, .concurrent = 5, .bytes = 10, .spend = 10
+	};
+	uint64_t before = redis_server_ask_number(&server, WORDS("DBSIZE"));
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, "m", limits, 5, 5), STORE_GRANTED);
+	/* The meter, the bucket, the places, the hold, and the holds of the keeper. */
+	assert_int_equal(redis_server_ask_number(&server, WORDS("DBSIZE")), before + 5);
+	settle(&ask, 0, true, 0);
+	turn_until(NULL, 100); /* the bucket is full after 10 ms */
+	assert_int_equal(redis_server_ask_number(&server, WORDS("DBSIZE")), before);
+}
+
+static void money_does_not_expire_and_calls_do(void **state)
+{
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, "m", (struct limits){ 0 }, 0, 5), STORE_GRANTED);
+	store->ops->settle(store,
+			   &(struct store_settlement){ .id = ask.reservation.id,
+						       .is_cost_known = true,
+						       .cost = 5,
+						       .call_id = "c1" },
+			   clock_now_ms());
+	assert_int_equal(read_meter("m").spent, 5);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("TTL", "warder:meter:m")),
+			 (uint64_t)-1);
+	assert_in_range(redis_server_ask_number(&server, WORDS("TTL", "warder:call:c1")),
+			30 * 86400 - 5, 30 * 86400);
+	assert_int_equal(open_run("r1"), STORE_GRANTED);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("TTL", "warder:run:r1")),
+			 (uint64_t)-1);
+	store->ops->close_run(store, "r1", clock_now_ms());
+	read_meter("m");
+	assert_in_range(redis_server_ask_number(&server, WORDS("TTL", "warder:run:r1")),
+			30 * 86400 - 5, 30 * 86400);
+}
+
+/* ---- keepers that are killed ---- */
+
+/* In a process of its own: takes, tells how many were granted, and then does nothing more. */
+static pid_t start_keeper(const char *meter, struct limits limits, unsigned int asked,
+			  uint64_t spend, int *ret_fd)
+{
+	int pipe_fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(pipe_fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct ask ask;
+		unsigned char granted = 0;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (loop_init(&loop) < 0)
+			_exit(1);
+		store = connect_store(ALIVE_MS);
+		if (open_run("of-a-keeper") != STORE_GRANTED)
+			_exit(1);
+		for (unsigned int i = 0; i < asked; i++)
+			if (take(&ask, meter, limits, 10, spend) == STORE_GRANTED)
+				granted++;
+		if (write(pipe_fds[1], &granted, 1) != 1)
+			_exit(1);
+		turn_until(NULL, 60000);
+		_exit(0);
+	}
+	close(pipe_fds[1]);
+	*ret_fd = pipe_fds[0];
+	return pid;
+}
+
+static unsigned int read_count(int fd)
+{
+	unsigned char count = 0;
+
+	assert_int_equal(read(fd, &count, 1), 1);
+	return count;
+}
+
+static void a_killed_keeper_takes_no_places_and_keeps_its_money(void **state)
+{
+	const struct limits limits = { .concurrent = 3, .spend = 100 };
+	struct ask ask;
+	uint64_t killed_ms;
+	pid_t pid;
+	int fd;
+
+	(void)state;
+	pid = start_keeper("m", limits, 4, 10, &fd);
+	assert_int_equal(read_count(fd), 3);
+	close(fd);
+	/* While it lives, for longer than it may be silent. */
+	turn_until(NULL, 2 * ALIVE_MS);
+	assert_int_equal(take(&ask, "m", limits, 0, 1), STORE_NO_PLACE);
+	assert_int_equal(open_run("of-a-keeper"), STORE_HAS_LINK);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	killed_ms = clock_now_ms();
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	if (clock_now_ms() < killed_ms + ALIVE_MS / 3) /* its last sign of life is not older */
+		assert_int_equal(take(&ask, "m", limits, 0, 1), STORE_NO_PLACE);
+	turn_until(NULL, ALIVE_MS + 100);
+	assert_int_equal(read_meter("m").concurrent, 0);
+	assert_int_equal(read_meter("m").reserved, 30);
+	assert_int_equal(take(&ask, "m", limits, 0, 71), STORE_NO_MONEY);
+	assert_int_equal(take(&ask, "m", limits, 0, 70), STORE_GRANTED);
+	settle(&ask, 0, true, 0);
+	assert_int_equal(open_run("of-a-keeper"), STORE_GRANTED);
+	/* And what it left is found when everything has been reconciled. */
+	store->ops->release_before(store, clock_ms(CLOCK_REALTIME) / 1000 + 60, clock_now_ms());
+	assert_int_equal(read_meter("m").reserved, 0);
+	assert_int_equal(read_meter("m").bytes, 30); /* which may have been used */
+	assert_int_equal(redis_server_ask_number(&server, WORDS("SCARD", "warder:keepers")), 1);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("ZCARD", "warder:kept")), 0);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("EXISTS", "warder:places:m")), 0);
+}
+
+/* Buried, it is gone; and yet it may have been only slow, and have something to settle. */
+static void a_keeper_that_was_only_stopped_goes_on(void **state)
+{
+	struct store *first = store, *slow;
+	struct ask ask;
+
+	(void)state;
+	slow = connect_store(ALIVE_MS / 3);
+	store = slow;
+	assert_int_equal(open_run("slow"), STORE_GRANTED);
+	assert_int_equal(take(&ask, "m", (struct limits){ .concurrent = 1 }, 10, 10),
+			 STORE_GRANTED);
+	usleep(ALIVE_MS / 2 * 1000); /* nobody turns its loop */
+	store = first;
+	first->ops->release_before(first, 1, clock_now_ms()); /* buries, releases nothing */
+	first->ops->flush(first, clock_now_ms());
+	usleep(50000);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("SCARD", "warder:keepers")), 1);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("ZCARD", "warder:kept")), 1);
+	store = slow;
+	settle(&ask, 4, true, 3);
+	assert_int_equal(read_meter("m").reserved, 0);
+	assert_int_equal(read_meter("m").spent, 3);
+	assert_int_equal(read_meter("m").bytes, 4);
+	assert_int_equal(read_meter("m").concurrent, 0);
+	assert_true(slow->is_reachable);
+	assert_int_equal(slow->failure_count, 0);
+	slow->ops->close(slow);
+	store = first;
+}
+
+/* ---- races of processes ---- */
+
+static void two_processes_race_for_ten(void **state)
+{
+	static const struct {
+		struct limits limits;
+		uint64_t spend;
+	} rows[] = {
+		{ { .concurrent = 10 }, 0 },
+		{ { .spend = 10 * BIG }, BIG },
+		{ { .spend = 10 * MONEY_UNIT + 999 }, MONEY_UNIT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		unsigned int granted = 0;
+		char meter[16];
+		pid_t pids[2];
+		int fds[2];
+
+		snprintf(meter, sizeof(meter), "race-%zu", i);
+		redis_server_ask(&server, WORDS("DEL", "warder:run:of-a-keeper"), (char[8]){ 0 },
+				 8);
+		for (size_t j = 0; j < 2; j++) {
+			pids[j] = start_keeper(meter, rows[i].limits, 500, rows[i].spend, &fds[j]);
+			/* The link is not what they race for. */
+			for (int k = 0;
+			     k < 500 &&
+			     redis_server_ask_number(&server,
+						     WORDS("DEL", "warder:run:of-a-keeper")) == 0;
+			     k++)
+				usleep(1000);
+		}
+		for (size_t j = 0; j < 2; j++) {
+			granted += read_count(fds[j]);
+			close(fds[j]);
+		}
+		assert_int_equal(granted, 10);
+		for (size_t j = 0; j < 2; j++) {
+			assert_int_equal(kill(pids[j], SIGKILL), 0);
+			assert_int_equal(waitpid(pids[j], NULL, 0), pids[j]);
+		}
+	}
+}
+
+/* ---- all stores ---- */
+
+static struct store *open_for_conformance(struct loop *its_loop)
+{
+	struct store *made = store_redis_new(its_loop, server.url, NULL);
+	uint64_t end_ms = clock_now_ms() + PATIENCE_MS;
+
+	while (made && !made->is_reachable && clock_now_ms() < end_ms)
+		assert_int_equal(loop_turn(its_loop, 10), 0);
+	return made;
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_url_says_where_and_who),
+		cmocka_unit_test(a_wrong_url_is_refused_and_not_shown),
+		cmocka_unit_test(a_meter_is_watched_while_a_run_counts_on_it),
+		FRESH(amounts_beyond_doubles_are_exact),
+		FRESH(sums_are_those_of_c),
+		FRESH(nothing_is_counted_past_the_end),
+		FRESH(what_is_nothing_leaves_nothing),
+		FRESH(money_does_not_expire_and_calls_do),
+		FRESH(a_killed_keeper_takes_no_places_and_keeps_its_money),
+		FRESH(a_keeper_that_was_only_stopped_goes_on),
+		FRESH(two_processes_race_for_ten),
+	};
+	const struct backend redis = {
+		.name = "redis",
+		.open = open_for_conformance,
+		.is_lasting = true,
+		.is_shared = true,
+		.has_own_clock = true,
+	};
+	int failed;
+
+	redis_server_init(&server);
+	redis_server_start(&server, NULL);
+	failed = cmocka_run_group_tests_name("redis", tests, NULL, NULL);
+	failed += conformance_run(&redis);
+	redis_server_fini(&server);
+	return failed;
+}
