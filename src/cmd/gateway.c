@@ -19,9 +19,9 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "cmd/cmd.h"
-#include "sys/status.h"
 #include "config/settings.h"
 #include "sys/pidfd.h"
+#include "sys/status.h"
 #include "warder.h"
 
 #define PROGRAM   "warder-gateway"

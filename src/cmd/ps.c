@@ -21,11 +21,16 @@ struct ps_config {
 };
 
 #define KEEPER_ROW                                                                                 \
-	{ "keeper", 0, OPTION_STRING, NULL, offsetof(struct ps_config, keeper), 0, 0, "unix:PATH", \
-	  "the keeper's control socket (default: where 'warder keeper' puts it)", "" }
+	{                                                                                          \
+		"keeper", 0, OPTION_STRING, NULL, offsetof(struct ps_config, keeper), 0, 0,        \
+			"unix:PATH",                                                               \
+			"the keeper's control socket (default: where 'warder keeper' puts it)", "" \
+	}
 #define HELP_ROW                                                                                   \
-	{ "help", 'h', OPTION_FLAG, NULL, offsetof(struct ps_config, help), 1, 0, NULL,            \
-	  "print this help", "" }
+	{                                                                                          \
+		"help", 'h', OPTION_FLAG, NULL, offsetof(struct ps_config, help), 1, 0, NULL,      \
+			"print this help", ""                                                      \
+	}
 
 static const struct option ps_rows[] = {
 	KEEPER_ROW,
@@ -42,24 +47,33 @@ struct command {
 	char letter, letter_with_word;
 };
 
-static const struct command ps = {
+static const struct command ps_command = {
 	{ "ps", ps_rows, ARRAY_LEN(ps_rows) },
 	"usage: warder ps [options] [RUN]\n\nLists the runs of a shared keeper, or shows one.\n",
-	0, 1, CONTROL_LIST, CONTROL_SHOW,
+	0,
+	1,
+	CONTROL_LIST,
+	CONTROL_SHOW,
 };
-static const struct command revoke = {
+static const struct command revoke_command = {
 	{ "revoke", rows, ARRAY_LEN(rows) },
 	"usage: warder revoke [options] RUN\n\n"
 	"Takes a run's access away, for ever: what it has under way ends, and no link or token\n"
 	"of it is good any more.\n",
-	1, 1, 0, CONTROL_REVOKE,
+	1,
+	1,
+	0,
+	CONTROL_REVOKE,
 };
-static const struct command drain = {
+static const struct command drain_command = {
 	{ "drain", rows, ARRAY_LEN(rows) },
 	"usage: warder drain [options]\n\n"
 	"Lets a shared keeper take no more runs, and waits until the last one has ended and the\n"
 	"keeper with it.\n",
-	0, 0, CONTROL_DRAIN, 0,
+	0,
+	0,
+	CONTROL_DRAIN,
+	0,
 };
 
 /* Answers until there are no more; a keeper that is drained answers by its end. */
@@ -107,24 +121,45 @@ static int ask(const struct command *command, const struct ps_config *config, co
 	return r < 0 ? r : read_answers(command, config, fd, err);
 }
 
+/* Options may stand before and after the run. */
+static int read_words(const struct command *command, struct ps_config *config, int argc,
+		      char **argv, const char **ret_run_id, struct err *err)
+{
+	int rest = 0, count = 0, r = options_parse(&command->table, config, argc, argv, &rest, err);
+
+	for (; r == 0 && rest < argc; count++) {
+		int from = rest;
+
+		*ret_run_id = argv[rest];
+		r = options_parse(&command->table, config, argc - from, argv + from, &rest, err);
+		rest += from;
+	}
+	if (r < 0 || config->help)
+		return r;
+	if (count > command->most)
+		return err_say(err, EINVAL, "%s: unexpected argument '%.60s'", command->table.verb,
+			       *ret_run_id);
+	return count < command->least
+		       ? err_say(err, EINVAL, "%s: which run? 'warder ps' lists them",
+				 command->table.verb)
+		       : 0;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
 	struct ps_config config = { .keeper = NULL };
+	const char *run_id = NULL;
 	struct err err = { 0 };
-	int rest = 0, r = options_parse(&command->table, &config, argc, argv, &rest, &err);
+	int r = read_words(command, &config, argc, argv, &run_id, &err);
 
 	if (config.help) {
 		printf("%s\n", command->usage);
 		options_print_help(&command->table, stdout);
 		return 0;
 	}
-	config.is_one = rest < argc;
-	if (r == 0 && (argc - rest < command->least || argc - rest > command->most))
-		r = err_say(&err, EINVAL, "%s: %s", command->table.verb,
-			    command->least > argc - rest ? "which run? 'warder ps' lists them"
-							 : "too many words");
+	config.is_one = run_id != NULL;
 	if (r == 0)
-		r = ask(command, &config, config.is_one ? argv[rest] : NULL, &err);
+		r = ask(command, &config, run_id, &err);
 	if (r == 0 && fflush(stdout) < 0)
 		r = err_set(&err, errno, "write to standard output");
 	if (r < 0)
@@ -134,15 +169,15 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 int cmd_ps(int argc, char **argv)
 {
-	return run_command(&ps, argc, argv);
+	return run_command(&ps_command, argc, argv);
 }
 
 int cmd_revoke(int argc, char **argv)
 {
-	return run_command(&revoke, argc, argv);
+	return run_command(&revoke_command, argc, argv);
 }
 
 int cmd_drain(int argc, char **argv)
 {
-	return run_command(&drain, argc, argv);
+	return run_command(&drain_command, argc, argv);
 }

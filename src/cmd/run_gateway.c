@@ -17,8 +17,8 @@
 #include "cmd/listen.h"
 #include "cmd/llm_env.h"
 #include "keeper/control.h"
-#include "sys/status.h"
 #include "sys/pass.h"
+#include "sys/status.h"
 
 static int start(struct run_gateway *gateway, const struct run_config *config, struct err *err)
 {
@@ -250,8 +250,8 @@ static int read_keeper_words(struct run_gateway *gateway, struct run_config *con
 	free(text);
 	gateway->words = words.data;
 	gateway->is_ready = true;
-	return r < 0 ? r : run_config_add_words(config, (struct bytes){ words.data, words.len },
-						err);
+	return r < 0 ? r
+		     : run_config_add_words(config, (struct bytes){ words.data, words.len }, err);
 }
 
 static int start_with_keeper(struct run_gateway *gateway, struct run_config *config,

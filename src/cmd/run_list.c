@@ -15,11 +15,9 @@ static const struct {
 	const char *title, *name;
 	int width;
 } columns[] = {
-	{ "RUN", "runId", -27 },          { "ATTEMPT", "attempt", 7 },
-	{ "ACCOUNT", "account", -14 },    { "STATE", "state", -8 },
-	{ "LINK", "link", -6 },           { "AGE", "ageMs", 8 },
-	{ "UNDER WAY", "exchanges", 9 },  { "ALLOWED", "allowed", 8 },
-	{ "REFUSED", "refused", 8 },
+	{ "RUN", "runId", -27 },         { "ATTEMPT", "attempt", 7 }, { "ACCOUNT", "account", -14 },
+	{ "STATE", "state", -8 },        { "LINK", "link", -6 },      { "AGE", "ageMs", 8 },
+	{ "UNDER WAY", "exchanges", 9 }, { "ALLOWED", "allowed", 8 }, { "REFUSED", "refused", 8 },
 };
 
 /* The value's text, which the packet ends with a NUL; or NULL. */

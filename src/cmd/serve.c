@@ -13,9 +13,9 @@
 #include "cmd/cmd.h"
 #include "cmd/gateway.h"
 #include "cmd/listen.h"
-#include "sys/status.h"
 #include "config/options.h"
 #include "sys/pass.h"
+#include "sys/status.h"
 #include "warder.h"
 
 #define WORDS_MAX 1024

@@ -42,8 +42,10 @@ static const struct {
 	const char *scheme;
 	int (*open)(struct loop *loop, const char *url, struct store **ret_store, struct err *err);
 } backends[] = {
-	{ "memory:", open_memory },         { "sqlite:", open_sqlite },
-	{ "redis://", open_redis },         { "redis+unix://", open_redis },
+	{ "memory:", open_memory },
+	{ "sqlite:", open_sqlite },
+	{ "redis://", open_redis },
+	{ "redis+unix://", open_redis },
 };
 
 static int open_url(const char *url, struct loop *loop, struct store **ret_store, struct err *err)

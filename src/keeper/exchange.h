@@ -89,7 +89,7 @@ struct exchange {
 	struct budget_host *account; /* of the host that it goes to, or NULL: nothing is counted */
 	int status;                  /* of the reply; 0: none yet */
 	unsigned int interim_count, restart_count;
-	uint64_t bound; /* mask of the secrets that may go where it goes */
+	uint64_t bound;                     /* mask of the secrets that may go where it goes */
 	bool was_sent;                      /* the upstream may have seen of it */
 	bool is_events;                     /* the reply is a stream of events */
 	char tail[2];                       /* ... and how what was passed on of it ends */
