@@ -19,6 +19,7 @@ static const struct {
 	{ "check", cmd_check },
 	{ "token", cmd_token },
 	/* Started by warder, never by hand: */
+	{ "carrier", cmd_carrier },
 	{ "gate", cmd_gate },
 	{ "keeper", cmd_keeper },
 };

@@ -8,6 +8,7 @@
 int cmd_run(int argc, char **argv);
 int cmd_secrets_proxy_run(int argc, char **argv); /* as users of secrets-proxy write it */
 int cmd_audit(int argc, char **argv);
+int cmd_carrier(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_gate(int argc, char **argv);

@@ -142,7 +142,7 @@ struct link_names {
 	size_t count;
 };
 
-/* What a keeper tells whoever started the run: a packet of cmd/status.h. */
+/* What a keeper tells whoever started the run: a packet of sys/status.h. */
 struct link_notice {
 	char letter;
 	struct bytes text;

@@ -192,3 +192,11 @@ int link_port_flush(struct link_port *port)
 	port->has_left = out_len(port) > 0;
 	return watch(port);
 }
+
+int link_port_pause(struct link_port *port, bool is_paused)
+{
+	if (port->is_paused == is_paused || !is_open(port))
+		return 0;
+	port->is_paused = is_paused;
+	return watch(port);
+}

@@ -38,7 +38,7 @@ struct link_port {
 	 * turn. */
 	void (*on_room)(struct link_port *port, uint64_t now_ms);
 	bool waits_when_behind; /* reads no more while the other side takes nothing */
-	bool is_paused;         /* reads no more at all; counts from the next flush on */
+	bool is_paused;         /* reads no more at all: link_port_pause */
 	bool has_left;          /* the last flush could not write everything */
 };
 
@@ -57,6 +57,9 @@ static inline bool link_port_is_behind(const struct link_port *port)
 {
 	return port->out.len - port->out_start > LINK_PORT_HIGH;
 }
+
+/* Reads nothing until it is told otherwise, but for the end of a link that is cut. 0 or -errno. */
+int link_port_pause(struct link_port *port, bool is_paused) must_check;
 
 /*
  * Writes what the other side takes. 0, or -errno when the link is over; on_over is not called

@@ -10,21 +10,9 @@
 
 #include "base/buf.h"
 
-static int send_packet(int fd, enum status_type type, const char *text, size_t len)
-{
-	char letter = (char)type;
-	struct iovec parts[] = { { &letter, 1 }, { (void *)text, len } };
-	struct msghdr packet = { .msg_iov = parts, .msg_iovlen = 2 };
-
-	while (sendmsg(fd, &packet, MSG_NOSIGNAL) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return 0;
-}
-
 int status_send(int fd, enum status_type type, const char *text)
 {
-	return send_packet(fd, type, text, strlen(text));
+	return status_send_bytes(fd, (enum status_type)(char)type, bytes_of(text));
 }
 
 int status_send_bytes(int fd, enum status_type type, struct bytes text)
@@ -40,8 +28,9 @@ int status_send_words(int fd, const char *const *words, size_t count)
 	buf_init(&text, STATUS_TEXT_MAX);
 	for (size_t i = 0; i < count; i++)
 		buf_add(&text, words[i], strlen(words[i]) + 1);
-	r = text.len < STATUS_TEXT_MAX ? send_packet(fd, STATUS_WORDS, text.data, text.len)
-				       : -E2BIG;
+	r = text.len < STATUS_TEXT_MAX
+		    ? status_send_bytes(fd, (enum status_type)STATUS_WORDS, (struct bytes){ text.data, text.len })
+		    : -E2BIG;
 	buf_fini(&text);
 	return r;
 }

@@ -4,6 +4,7 @@ import socket
 import struct
 
 HELLO, OPEN, REPLY, DATA, END, CREDIT, ABORT, REFUSED, TUNNELS, NAMES = range(1, 11)
+TOKEN, NOTICE, BYE = range(11, 14)  # of a remote link
 NONE, LENGTH, CHUNKED, CLOSE = range(4)
 
 

@@ -283,6 +283,7 @@ class Certificates:
         self._leaf("expired", self.NAME, dates=("20200101000000Z", "20200201000000Z"))
         self._leaf("foreign", self.NAME, by="unknown")
         self._leaf("hosts", *self.HOSTS)
+        self._leaf("keeper", "localhost")
         top.chmod(0o755)
         self.ca.chmod(0o644)
 

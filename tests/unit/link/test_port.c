@@ -111,7 +111,7 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		snprintf(world->text + used, sizeof(world->text) - used, "(%d %u)",
 			 port->reader.type, port->reader.exchange);
 	if (world->pauses)
-		port->is_paused = true;
+		assert_int_equal(link_port_pause(port, true), 0);
 	if (world->closes)
 		link_port_close(port);
 	return world->fails;
@@ -405,7 +405,8 @@ static void a_paused_port_reads_on_when_it_may(void **state)
 		for (int i = 0; i < 100; i++)
 			turn(world);
 		assert_int_equal(world->messages, seen);
-		world->pauses = world->port.is_paused = false;
+		world->pauses = false;
+		assert_int_equal(link_port_pause(&world->port, false), 0);
 		for (int i = 0; world->messages < 52 && i < TURNS; i++)
 			turn(world);
 		assert_int_equal(world->messages, 52);
