@@ -10,14 +10,21 @@
 
 #include "base/buf.h"
 
-int status_send(int fd, enum status_type type, const char *text)
-{
-	return status_send_bytes(fd, (enum status_type)(char)type, bytes_of(text));
-}
-
 int status_send_bytes(int fd, enum status_type type, struct bytes text)
 {
-	return send_packet(fd, type, text.data, text.len);
+	char letter = (char)type;
+	struct iovec parts[] = { { &letter, 1 }, { (void *)text.data, text.len } };
+	struct msghdr packet = { .msg_iov = parts, .msg_iovlen = 2 };
+
+	while (sendmsg(fd, &packet, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+int status_send(int fd, enum status_type type, const char *text)
+{
+	return status_send_bytes(fd, type, bytes_of(text));
 }
 
 int status_send_words(int fd, const char *const *words, size_t count)
@@ -29,7 +36,7 @@ int status_send_words(int fd, const char *const *words, size_t count)
 	for (size_t i = 0; i < count; i++)
 		buf_add(&text, words[i], strlen(words[i]) + 1);
 	r = text.len < STATUS_TEXT_MAX
-		    ? status_send_bytes(fd, (enum status_type)STATUS_WORDS, (struct bytes){ text.data, text.len })
+		    ? status_send_bytes(fd, STATUS_WORDS, (struct bytes){ text.data, text.len })
 		    : -E2BIG;
 	buf_fini(&text);
 	return r;
