@@ -17,12 +17,12 @@
 #include "base/units.h"
 #include "carrier/carrier.h"
 #include "cmd/cmd.h"
-#include "sys/status.h"
 #include "config/options.h"
 #include "gate/confine.h"
 #include "keeper/token.h"
 #include "sys/heap.h"
 #include "sys/process.h"
+#include "sys/status.h"
 #include "warder.h"
 
 #define STATUS_FD 3

@@ -273,6 +273,23 @@ int gateway_use_keeper(struct gateway *gateway, int status_fd, int *ret_link_fd,
 	return r < 0 ? err_set(err, -r, "create the gateway's sockets") : 0;
 }
 
+int gateway_start_carrier(struct gateway *gateway, const char *to, const char *ca,
+			  const char *token, struct err *err)
+{
+	const char *const argv[] = { PROGRAM, "carrier",          "--to", to,  "--token",
+				     token,   ca ? "--ca" : NULL, ca,     NULL };
+	_cleanup_close_ int status_fd = -1, link_fd = -1;
+	int r = make_pair(SOCK_SEQPACKET, &gateway->status_fd, &status_fd);
+
+	if (r == 0)
+		r = make_pair(SOCK_STREAM, &link_fd, &gateway->link_fd);
+	if (r < 0)
+		return err_set(err, -r, "create the gateway's sockets");
+	r = spawn(argv, environ, (const int[]){ status_fd, link_fd }, &gateway->keeper, err);
+	wipe_source(token);
+	return r;
+}
+
 int gateway_start_gate(struct gateway *gateway, const struct gateway_run *run, struct err *err)
 {
 	_cleanup_close_ int control_fd = -1;

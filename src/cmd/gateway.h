@@ -70,6 +70,13 @@ bool gateway_wipe_words(struct bytes words);
  */
 int gateway_use_keeper(struct gateway *gateway, int status_fd, int *ret_link_fd,
 		       struct err *err) must_check;
+/*
+ * The same with a keeper on another machine: a carrier is started, which stands where a private
+ * keeper would. The source of the token is wiped from our own memory.
+ */
+int gateway_start_carrier(struct gateway *gateway, const char *to, const char *ca,
+			  const char *token, struct err *err) must_check;
+
 int gateway_start_gate(struct gateway *gateway, const struct gateway_run *run,
 		       struct err *err) must_check;
 

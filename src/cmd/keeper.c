@@ -232,7 +232,8 @@ static int open_all(struct private_keeper *private, const struct keeper_config *
 	if (r == 0)
 		r = settle(config, err);
 	if (r == 0)
-		r = peer_open(&private->keeper, &link, run, charter->keyring.count > 0, &peer, err);
+		r = peer_open(&private->keeper, &link, run,
+			      charter->keyring.count > 0 ? PEER_OPEN : PEER_LOCAL, &peer, err);
 	if (r < 0) {
 		run_free(run);
 		return r;

@@ -227,6 +227,24 @@ static int register_run(struct run_gateway *gateway, const struct run_config *co
 	return r;
 }
 
+/* Who the run is, is the keeper's to say: by a token, or for users of another name. */
+static int apply_keeper_words(struct run_gateway *gateway, struct run_config *config,
+			      struct bytes words, struct err *err)
+{
+	const char *given = config->run_id;
+	int r = run_config_add_words(config, words, err);
+
+	if (r < 0)
+		return r;
+	if (given && strcmp(given, config->run_id) != 0)
+		return err_say(
+			err, EINVAL,
+			"--run-id: the keeper says that this is run %s; leave the option away",
+			config->run_id);
+	snprintf(gateway->run_id, sizeof(gateway->run_id), "%s", config->run_id);
+	return 0;
+}
+
 /* What the keeper says until it is ready: options, as of a file, and placeholders. */
 static int read_keeper_words(struct run_gateway *gateway, struct run_config *config,
 			     struct err *err)
@@ -251,20 +269,31 @@ static int read_keeper_words(struct run_gateway *gateway, struct run_config *con
 	gateway->words = words.data;
 	gateway->is_ready = true;
 	return r < 0 ? r
-		     : run_config_add_words(config, (struct bytes){ words.data, words.len }, err);
+		     : apply_keeper_words(gateway, config, (struct bytes){ words.data, words.len },
+					  err);
+}
+
+/* At its control socket, or by a token over the network. */
+static int reach_keeper(struct run_gateway *gateway, const struct run_config *config,
+			struct err *err)
+{
+	_cleanup_close_ int link_fd = -1;
+	int fd = -1, r;
+
+	if (strncmp(config->keeper_address, "tls:", 4) == 0)
+		return gateway_start_carrier(&gateway->gateway, config->keeper_address + 4,
+					     config->keeper_ca, config->keeper_token, err);
+	r = control_connect(config->keeper_address, &fd, err);
+	if (r == 0)
+		r = gateway_use_keeper(&gateway->gateway, fd, &link_fd, err);
+	return r < 0 ? r : register_run(gateway, config, link_fd, err);
 }
 
 static int start_with_keeper(struct run_gateway *gateway, struct run_config *config,
 			     struct err *err)
 {
-	_cleanup_close_ int link_fd = -1;
-	int fd = -1, r = control_connect(config->keeper_address, &fd, err);
+	int r = reach_keeper(gateway, config, err);
 
-	if (r == 0)
-		r = gateway_use_keeper(&gateway->gateway, fd, &link_fd, err);
-	if (r == 0)
-		r = register_run(gateway, config, link_fd, err);
-	close_fd(&link_fd);
 	if (r == 0)
 		r = read_keeper_words(gateway, config, err);
 	if (r == 0) {

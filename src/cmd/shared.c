@@ -13,206 +13,53 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/die.h"
 #include "cmd/cmd.h"
 #include "cmd/listen.h"
+#include "cmd/shared_charter.h"
 #include "cmd/state.h"
 #include "cmd/store_open.h"
-#include "config/shared_config.h"
+#include "keeper/admin.h"
 #include "keeper/control.h"
 #include "keeper/limiter.h"
+#include "keeper/remote.h"
 #include "sys/heap.h"
+#include "sys/listen_fds.h"
+#include "sys/notify.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
 #include "warder.h"
 
-#define FDS 65536 /* links and connections of a thousand runs */
-
-/* A configuration as it was read; a charter lives by it, and frees it. */
-struct reading {
-	struct shared_config config; /* first */
-	struct config_file file;
-};
+#define FDS 65536 /* links and connections of thousands of runs */
 
 struct shared {
 	struct keeper keeper;
 	struct loop_source signals;
 	struct loop_timer drain_timer;
 	struct control *control;
+	struct remote *remote; /* or NULL */
+	struct tls_service *service;
+	struct admin admin;
+	struct notices notices;
+	struct notify notify;
+	struct listen_fds given; /* by the service manager */
 	uid_t users[SHARED_USERS_MAX];
 	size_t user_count;
-	char audit[STATE_PATH_MAX];
-	char control_path[STATE_PATH_MAX];
+	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
 	int argc; /* of the command line, which counts at every reading */
 	char **argv;
 };
 
-/* ---- reading the configuration ---- */
-
-static void reading_free(struct reading *reading)
+static void say(struct shared *shared, enum notice_event event, const char *text, uint64_t now_ms)
 {
-	shared_config_fini(&reading->config);
-	config_file_fini(&reading->file);
-	free(reading);
+	keeper_notice(&shared->keeper, event, now_ms, &(struct notice){ .text = text });
 }
 
-static void on_charter_free(struct charter *charter)
-{
-	reading_free((struct reading *)(void *)charter->config);
-}
+/* ---- who may start runs ---- */
 
-static const struct shared_config *config_of(const struct charter *charter)
-{
-	return &((const struct reading *)(const void *)charter->config)->config;
-}
-
-static int add_token_keys(struct charter *charter, struct err *err)
-{
-	const struct shared_config *config = config_of(charter);
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < config->token_key_count; i++)
-		r = charter_add_token_key(charter, config->token_keys[i].id,
-					  config->token_keys[i].source, err);
-	return r;
-}
-
-/* What a file has of secrets is the charter's alone from here on. */
-static int make_charter(struct reading *reading, struct charter **ret_charter, struct err *err)
-{
-	struct charter *charter;
-	int r;
-
-	for (size_t i = 0; i < reading->file.value_count; i++)
-		secret_lend(reading->file.values[i].name, reading->file.values[i].text);
-	r = charter_new(&reading->config.keeper, &charter, err);
-	secret_forget_lent();
-	if (r < 0) {
-		reading_free(reading);
-		return r;
-	}
-	charter->on_free = on_charter_free;
-	r = add_token_keys(charter, err);
-	if (r < 0)
-		charter_unref(charter);
-	else
-		*ret_charter = charter;
-	return r;
-}
-
-static struct reading *read_config(int argc, char **argv, struct err *err)
-{
-	struct reading *reading = calloc(1, sizeof(*reading));
-
-	if (!reading)
-		die_no_memory();
-	if (shared_config_read(&reading->config, &reading->file, argc, argv, err) == 0)
-		return reading;
-	reading_free(reading);
-	return NULL;
-}
-
-/* ---- reloading ---- */
-
-/* Every run has new terms for what it asks from now on. */
-static void renew_runs(struct keeper *keeper, uint64_t now_ms)
-{
-	struct err err;
-
-	for (struct peer *peer = keeper->peers, *next; peer; peer = next) {
-		next = peer->next;
-		if (peer_renew(peer, keeper->charter, now_ms, &err) < 0)
-			peer_close(peer, "reload_failed", now_ms);
-	}
-}
-
-static void reload(struct shared *shared, uint64_t now_ms)
-{
-	struct reading *reading;
-	struct charter *charter = NULL;
-	struct err err;
-
-	reading = read_config(shared->argc, shared->argv, &err);
-	if (!reading || make_charter(reading, &charter, &err) < 0) {
-		fprintf(stderr, "warder: keeper: the configuration stays as it was: %s\n",
-			err.text);
-		return;
-	}
-	charter_unref(shared->keeper.charter);
-	shared->keeper.charter = charter;
-	renew_runs(&shared->keeper, now_ms);
-	fprintf(stderr, "warder: keeper: the configuration was read again\n");
-}
-
-/* ---- ending ---- */
-
-static void on_drain_over(struct loop_timer *timer, uint64_t now_ms)
-{
-	(void)now_ms;
-	loop_end(&OWNER_OF(timer, struct shared, drain_timer)->keeper.loop);
-}
-
-static void drain(void *owner, uint64_t now_ms)
-{
-	struct shared *shared = owner;
-
-	(void)now_ms;
-	shared->keeper.is_draining = true;
-	if (shared->keeper.peer_count == 0)
-		loop_end(&shared->keeper.loop);
-}
-
-/* The second time it means at once. */
-static void on_end_asked(struct shared *shared, uint64_t now_ms)
-{
-	uint64_t drain_ms = config_of(shared->keeper.charter)->drain_ms;
-
-	if (shared->drain_timer.place || drain_ms == 0) {
-		loop_end(&shared->keeper.loop);
-		return;
-	}
-	loop_set_timer(&shared->keeper.loop, &shared->drain_timer, now_ms + drain_ms);
-	drain(shared, now_ms);
-}
-
-static void on_signal(struct loop_source *source, unsigned int ready, uint64_t now_ms)
-{
-	struct shared *shared = OWNER_OF(source, struct shared, signals);
-	struct signalfd_siginfo info;
-
-	(void)ready;
-	if (read(source->fd, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (info.ssi_signo == SIGHUP)
-		reload(shared, now_ms);
-	else
-		on_end_asked(shared, now_ms);
-}
-
-static int watch_signals(struct shared *shared, struct err *err)
-{
-	sigset_t set;
-	int fd, r;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0)
-		return err_set(err, errno, "watch for signals");
-	shared->signals = (struct loop_source){ .fd = -1, .on_ready = on_signal };
-	r = loop_add(&shared->keeper.loop, &shared->signals, fd, LOOP_READ);
-	return r < 0 ? err_set(err, -r, "watch for signals") : 0;
-}
-
-/* ---- opening ---- */
-
-/* SANDBOX_ENABLED: whether anybody but ourselves may start runs. */
+/* SANDBOX_ENABLED: whether anybody but ourselves may. */
 static bool is_enabled(void)
 {
 	const char *value = getenv("SANDBOX_ENABLED");
@@ -253,29 +100,255 @@ static int find_users(struct shared *shared, const struct shared_config *config,
 	return r;
 }
 
+/* ---- listening ---- */
+
+/* A socket that the service manager has opened, or one of our own; -1 where none is asked for. */
+static int open_listener(struct shared *shared, const char *name, int type,
+			 const struct shared_endpoint *endpoint, const char *mode, int *ret_fd,
+			 struct err *err)
+{
+	const struct socket_config place = { .path = endpoint->path, .mode = mode };
+	char address[512];
+	int r = listen_fds_take(&shared->given, name, 0, type, ret_fd, err);
+
+	if (r < 0 || *ret_fd >= 0)
+		return r;
+	if (endpoint->path)
+		return type == SOCK_SEQPACKET ? listen_unix_packets(&place, ret_fd, err)
+					      : listen_unix(&place, ret_fd, err);
+	if (!endpoint->host)
+		return 0;
+	snprintf(address, sizeof(address), strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u",
+		 endpoint->host, endpoint->port);
+	return listen_tcp(address, ret_fd, err);
+}
+
+static void on_drain_asked(void *owner, uint64_t now_ms);
+
 static int open_control(struct shared *shared, const struct shared_config *config, struct err *err)
 {
 	char mode[16];
-	struct socket_config place = { .path = config->control.path, .mode = mode };
+	struct shared_endpoint endpoint = config->control;
 	struct control_config control = {
+		.listener_fd = -1,
 		.users = shared->users,
 		.user_count = shared->user_count,
 		.audit = shared->audit,
-		.on_drain = drain,
+		.on_drain = on_drain_asked,
 		.owner = shared,
 	};
 	int r = 0;
 
 	snprintf(mode, sizeof(mode), "%04o", (unsigned int)config->control_mode);
-	if (!place.path) {
-		r = state_control_path(shared->control_path, err);
-		place.path = shared->control_path;
+	if (endpoint.path) {
+		snprintf(shared->control_path, sizeof(shared->control_path), "%s", endpoint.path);
 	} else {
-		snprintf(shared->control_path, sizeof(shared->control_path), "%s", place.path);
+		r = state_control_path(shared->control_path, err);
+		if (r == 0)
+			r = state_make_directory(shared->control_path, err);
 	}
+	endpoint.path = shared->control_path;
 	if (r == 0)
-		r = listen_unix_packets(&place, &control.listener_fd, err);
+		r = open_listener(shared, "control", SOCK_SEQPACKET, &endpoint, mode,
+				  &control.listener_fd, err);
 	return r < 0 ? r : control_new(&shared->keeper, &control, &shared->control, err);
+}
+
+/* ---- the admin endpoint ---- */
+
+static void write_metrics(void *owner, struct buf *out)
+{
+	struct shared *shared = owner;
+	struct metrics *metrics = &shared->keeper.metrics;
+
+	metrics_look_at_process(metrics);
+	metrics->notices_dropped = shared->notices.dropped_total;
+	metrics->store_reachable = shared->keeper.store->is_reachable;
+	metrics->draining = shared->keeper.is_draining;
+	metrics_format(metrics, out);
+}
+
+static bool is_ready(void *owner, struct json *reasons)
+{
+	const struct keeper *keeper = &((struct shared *)owner)->keeper;
+
+	if (!keeper->store->is_reachable)
+		json_text(reasons, "store", keeper->store->fault);
+	if (keeper->is_audit_failing)
+		json_text(reasons, "audit", "the audit log cannot be written");
+	if (keeper->is_draining)
+		json_text(reasons, "draining", "no more runs are taken");
+	return keeper->store->is_reachable && !keeper->is_audit_failing && !keeper->is_draining;
+}
+
+static int open_admin(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	const struct admin_source source = { shared, write_metrics, is_ready };
+	int fd = -1;
+	int r = open_listener(shared, "admin", SOCK_STREAM, &config->admin, "0600", &fd, err);
+
+	if (r < 0 || fd < 0)
+		return r;
+	r = admin_open(&shared->admin, &shared->keeper.loop, &source, fd);
+	return r < 0 ? err_set(err, -r, "watch the admin socket") : 0;
+}
+
+/* ---- other machines ---- */
+
+static int open_service(const struct shared_config *config, struct tls_service **ret_service,
+			struct err *err)
+{
+	struct secret *key;
+	int r = secret_open(config->cert_key, &key, err);
+
+	if (r < 0)
+		return r;
+	r = tls_service_new(config->cert, secret_get(key), TLS_ALPN_WARDER, ret_service, err);
+	secret_free(key);
+	return r;
+}
+
+static int open_remote(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	int fd = -1, r;
+
+	if (!config->listen.host)
+		return 0;
+	r = open_service(config, &shared->service, err);
+	if (r == 0)
+		r = open_listener(shared, "listen", SOCK_STREAM, &config->listen, NULL, &fd, err);
+	return r < 0 ? r
+		     : remote_new(&shared->keeper, fd, shared->service, shared->audit,
+				  &shared->remote, err);
+}
+
+/* A certificate that was renewed; what cannot be read leaves the one before. */
+static void renew_service(struct shared *shared, const struct shared_config *config,
+			  uint64_t now_ms)
+{
+	struct tls_service *service;
+	struct err err;
+
+	if (!shared->remote || !config->cert)
+		return;
+	if (open_service(config, &service, &err) < 0) {
+		say(shared, NOTICE_RELOAD_FAILED, err.text, now_ms);
+		return;
+	}
+	remote_set_service(shared->remote, service);
+	tls_service_free(shared->service);
+	shared->service = service;
+}
+
+/* ---- reloading ---- */
+
+/* Every run has new terms for what it asks from now on. */
+static void renew_runs(struct keeper *keeper, uint64_t now_ms)
+{
+	struct err err;
+
+	for (struct peer *peer = keeper->peers, *next; peer; peer = next) {
+		next = peer->next;
+		if (peer_renew(peer, keeper->charter, now_ms, &err) < 0)
+			peer_close(peer, "reload_failed", now_ms);
+	}
+}
+
+static void reload(struct shared *shared, uint64_t now_ms)
+{
+	struct charter *charter;
+	struct err err;
+
+	notify_reloading(&shared->notify, "reading the configuration");
+	if (shared_charter_read(shared->argc, shared->argv, &charter, &err) < 0) {
+		shared->keeper.metrics.reloads[METRICS_RESULT_FAILED]++;
+		say(shared, NOTICE_RELOAD_FAILED, err.text, now_ms);
+		notify_ready(&shared->notify, "ready, with the configuration as it was");
+		return;
+	}
+	charter_unref(shared->keeper.charter);
+	shared->keeper.charter = charter;
+	renew_runs(&shared->keeper, now_ms);
+	renew_service(shared, shared_charter_config(charter), now_ms);
+	shared->keeper.metrics.reloads[METRICS_RESULT_DONE]++;
+	say(shared, NOTICE_RELOADED, NULL, now_ms);
+	notify_ready(&shared->notify, "ready");
+}
+
+/* ---- ending ---- */
+
+static void on_drain_over(struct loop_timer *timer, uint64_t now_ms)
+{
+	(void)now_ms;
+	loop_end(&OWNER_OF(timer, struct shared, drain_timer)->keeper.loop);
+}
+
+static void on_drain_asked(void *owner, uint64_t now_ms)
+{
+	struct shared *shared = owner;
+
+	shared->keeper.is_draining = true;
+	keeper_notice(&shared->keeper, NOTICE_DRAINING, now_ms,
+		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
+	notify_stopping(&shared->notify, "waiting for runs to end");
+	if (shared->keeper.peer_count == 0)
+		loop_end(&shared->keeper.loop);
+}
+
+/* The second time it means at once. */
+static void on_end_asked(struct shared *shared, uint64_t now_ms)
+{
+	uint64_t drain_ms = shared_charter_config(shared->keeper.charter)->drain_ms;
+
+	if (shared->drain_timer.place || drain_ms == 0) {
+		loop_end(&shared->keeper.loop);
+		return;
+	}
+	loop_set_timer(&shared->keeper.loop, &shared->drain_timer, now_ms + drain_ms);
+	on_drain_asked(shared, now_ms);
+}
+
+static void on_signal(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+{
+	struct shared *shared = OWNER_OF(source, struct shared, signals);
+	struct signalfd_siginfo info;
+
+	(void)ready;
+	if (read(source->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGHUP)
+		reload(shared, now_ms);
+	else
+		on_end_asked(shared, now_ms);
+}
+
+static int watch_signals(struct shared *shared, struct err *err)
+{
+	sigset_t set;
+	int fd, r;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return err_set(err, errno, "watch for signals");
+	r = loop_add(&shared->keeper.loop, &shared->signals, fd, LOOP_READ);
+	return r < 0 ? err_set(err, -r, "watch for signals") : 0;
+}
+
+/* ---- everything ---- */
+
+static int open_log(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	int r = state_audit_path(config->keeper.audit, shared->audit, err);
+
+	if (r == 0)
+		r = state_make_parents(config->keeper.audit, shared->audit, err);
+	return r < 0 ? r : keeper_open_audit(&shared->keeper, shared->audit, err);
 }
 
 static int open_store(struct shared *shared, const struct shared_config *config, struct err *err)
@@ -289,26 +362,36 @@ static int open_store(struct shared *shared, const struct shared_config *config,
 	return 0;
 }
 
-static int open_all(struct shared *shared, const struct shared_config *config, struct err *err)
+static int open_service_manager(struct shared *shared, const struct shared_config *config,
+				struct err *err)
 {
-	int r = find_users(shared, config, err);
+	int r = listen_fds_open(&shared->given, err);
 
-	if (r == 0)
-		r = state_audit_path(config->keeper.audit, shared->audit, err);
-	if (r == 0)
-		r = state_make_parents(config->keeper.audit, shared->audit, err);
-	if (r == 0)
-		r = keeper_open_audit(&shared->keeper, shared->audit, err);
-	if (r == 0)
-		r = open_store(shared, config, err);
-	if (r == 0)
-		r = watch_signals(shared, err);
-	if (r == 0)
-		r = open_control(shared, config, err);
-	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		r = err_set(err, errno, "drop the keeper's privileges");
-	return r;
+	(void)config;
+	return r < 0 ? r : notify_open(&shared->notify, err);
 }
+
+static int drop_privileges(struct shared *shared, const struct shared_config *config,
+			   struct err *err)
+{
+	const char *unknown = listen_fds_close(&shared->given);
+
+	(void)config;
+	if (unknown)
+		return err_say(err, EINVAL,
+			       "the service manager has opened '%.60s', which is none of control, "
+			       "admin and listen",
+			       unknown);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_set(err, errno, "drop the keeper's privileges");
+	return 0;
+}
+
+/* In this order: nobody can ask for what is not there yet. */
+static int (*const stages[])(struct shared *, const struct shared_config *, struct err *) = {
+	find_users, open_log,    open_store,   open_service_manager,
+	open_admin, open_remote, open_control, drop_privileges,
+};
 
 static void close_all(struct shared *shared)
 {
@@ -317,30 +400,39 @@ static void close_all(struct shared *shared)
 	if (shared->control)
 		unlink(shared->control_path);
 	control_free(shared->control);
+	remote_free(shared->remote);
+	admin_close(&shared->admin);
+	if (shared->service)
+		tls_service_free(shared->service);
+	listen_fds_close(&shared->given);
 	loop_cancel(&shared->keeper.loop, &shared->drain_timer);
 	loop_remove(&shared->keeper.loop, &shared->signals);
 	close_fd(&fd);
 	keeper_close(&shared->keeper);
+	notice_close(&shared->notices);
+	notify_close(&shared->notify);
 }
 
-static int serve(struct shared *shared, struct reading *reading, struct err *err)
+static int serve(struct shared *shared, struct charter *charter, struct err *err)
 {
-	const struct shared_config *config = &reading->config;
-	struct charter *charter;
-	int r = make_charter(reading, &charter, err);
+	const struct shared_config *config = shared_charter_config(charter);
+	int r = keeper_open(&shared->keeper, charter, err);
 
-	if (r < 0)
-		return r;
-	shared->drain_timer.on_due = on_drain_over;
-	r = keeper_open(&shared->keeper, charter, err);
 	charter_unref(charter);
+	notice_open(&shared->notices, STDERR_FILENO,
+		    strcmp(config->log, "json") == 0 ? NOTICE_JSON : NOTICE_TEXT);
+	shared->keeper.notices = &shared->notices;
 	if (r == 0)
-		r = open_all(shared, config, err);
+		r = watch_signals(shared, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(stages); i++)
+		r = stages[i](shared, config, err);
 	if (r == 0) {
-		fprintf(stderr, "warder: keeper: ready at unix:%s\n", shared->control_path);
+		say(shared, NOTICE_READY, shared->control_path, clock_now_ms());
+		notify_ready(&shared->notify, "ready");
 		r = keeper_serve(&shared->keeper);
 		if (r < 0)
 			err_set(err, -r, "serve");
+		say(shared, NOTICE_STOPPED, NULL, clock_now_ms());
 	}
 	close_all(shared);
 	return r;
@@ -348,10 +440,15 @@ static int serve(struct shared *shared, struct reading *reading, struct err *err
 
 int cmd_shared_keeper(int argc, char **argv)
 {
-	static struct shared shared; /* large */
-	struct reading *reading;
+	static struct shared shared = {
+		/* large */
+		.signals = { .fd = -1, .on_ready = on_signal },
+		.drain_timer = { .on_due = on_drain_over },
+		.notify = { .fd = -1 },
+	};
+	struct charter *charter;
 	struct err err = { 0 };
-	int r = -EINVAL;
+	int r;
 
 	shared.argc = argc;
 	shared.argv = argv;
@@ -359,14 +456,13 @@ int cmd_shared_keeper(int argc, char **argv)
 		return WARDER_EXIT_FAILED;
 	heap_settle();
 	rlimit_raise(RLIMIT_NOFILE, FDS);
-	reading = read_config(argc, argv, &err);
-	if (reading && reading->config.help) {
+	r = shared_charter_read(argc, argv, &charter, &err);
+	if (r == 0 && !charter) {
 		shared_config_print_help(stdout);
-		reading_free(reading);
 		return 0;
 	}
-	if (reading)
-		r = serve(&shared, reading, &err);
+	if (r == 0)
+		r = serve(&shared, charter, &err);
 	if (r < 0)
 		fprintf(stderr, "warder: %s\n", err.text);
 	return r < 0 ? WARDER_EXIT_FAILED : 0;

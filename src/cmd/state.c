@@ -60,6 +60,13 @@ int state_control_path(char *ret_path, struct err *err)
 	return len < STATE_PATH_MAX ? 0 : err_set(err, ENAMETOOLONG, "the control socket");
 }
 
+int state_make_directory(char *path, struct err *err)
+{
+	int r = make_parents(path);
+
+	return r < 0 ? err_set(err, -r, "make the directory of '%.200s'", path) : 0;
+}
+
 int state_store_path(char *ret_path, struct err *err)
 {
 	char *name;
@@ -69,8 +76,7 @@ int state_store_path(char *ret_path, struct err *err)
 		return err_say(err, ENOENT, "no place for the store: say --store sqlite:PATH");
 	name = strrchr(ret_path, '/') + 1;
 	snprintf(name, STATE_PATH_MAX - (size_t)(name - ret_path), "keeper.db");
-	r = make_parents(ret_path);
-	return r < 0 ? err_set(err, -r, "make the directory of '%.200s'", ret_path) : 0;
+	return state_make_directory(ret_path, err);
 }
 
 int state_make_parents(const char *given, char *path, struct err *err)

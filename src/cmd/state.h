@@ -16,6 +16,9 @@ int state_make_parents(const char *given, char *path, struct err *err) must_chec
 /* Where a shared keeper is found when nobody says where. */
 int state_control_path(char *ret_path, struct err *err) must_check;
 
+/* Makes every directory on the way to a file. */
+int state_make_directory(char *path, struct err *err) must_check;
+
 /* Where it keeps its state; the directory is made. */
 int state_store_path(char *ret_path, struct err *err) must_check;
 

@@ -14,14 +14,11 @@
 #include "base/die.h"
 #include "base/list.h"
 #include "base/money.h"
-#include "config/keeper_words.h"
 #include "keeper/enrol.h"
-#include "keeper/exchange.h"
+#include "keeper/report.h"
 #include "sys/pass.h"
-#include "sys/status.h"
 
 #define METADATA_MAX 32
-#define WORDS_PACKET 32768 /* a packet must fit what the socket may hold */
 
 /* Somebody at the socket. */
 struct visitor {
@@ -114,93 +111,56 @@ static bool is_welcome(const struct control *control, const struct ucred *who)
 
 /* ---- registering ---- */
 
+static int send_status(void *owner, enum status_type type, struct bytes text)
+{
+	const struct visitor *visitor = owner;
+
+	return status_send_bytes(visitor->source.fd, type, text);
+}
+
 /* The end of a run: what a private keeper would say. */
 static void on_peer_over(struct peer *peer, uint64_t now_ms)
 {
 	struct visitor *visitor = peer->owner;
-	int r = 0, fd = visitor->source.fd;
+	const struct report_sink sink = { send_status, visitor };
 
 	visitor->peer = NULL;
-	if (fd < 0)
-		return;
-	for (size_t i = 0; r == 0 && i < peer->refused_host_count; i++)
-		r = status_send(fd, STATUS_REFUSED, peer->refused_hosts[i].name);
-	/* What was recorded must be in the log before anybody is told so. */
-	if (r == 0)
-		r = audit_flush(&peer->keeper->audit);
-	if (r == 0)
-		r = status_send_summary(fd, peer->allowed, peer->refused,
-					visitor->control->config.audit);
-	close_visitor(visitor, now_ms);
+	/* Who is not told knows that something is missing. */
+	if (report_end(peer, visitor->control->config.audit, &sink) < 0 || !visitor->is_over)
+		close_visitor(visitor, now_ms);
 }
 
-/* In packets that the socket takes. */
-static int send_words(int fd, const char *const *words, size_t count)
+static int open_peer(struct visitor *visitor, struct run *run, enum peer_kind kind, struct err *err)
 {
-	size_t from = 0, len = 0;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i <= count; i++) {
-		size_t next = i < count ? strlen(words[i]) + 1 : 0;
-
-		if (i == count || len + next > WORDS_PACKET) {
-			if (i > from)
-				r = status_send_words(fd, words + from, i - from);
-			from = i;
-			len = 0;
-		}
-		len += next;
-	}
-	return r;
-}
-
-static int tell_words(const struct visitor *visitor, const struct run *run)
-{
-	const struct vault *vault = &run->terms->charter->vault;
-	const char **words = NULL, *variables[2 * KEEPER_SECRETS_MAX];
-	struct arena arena = { NULL };
-	size_t count = 0;
+	struct stream link;
 	int r;
 
-	keeper_config_words(run->terms->charter->config, &arena, &words, &count);
-	r = send_words(visitor->source.fd, words, count);
-	for (size_t i = 0; i < vault->count; i++) {
-		variables[2 * i] = "--env";
-		variables[2 * i + 1] = arena_printf(&arena, "%s=%s", vault->entries[i].config->name,
-						    run->terms->placeholders[i]);
-	}
-	if (r == 0)
-		r = send_words(visitor->source.fd, variables, 2 * vault->count);
-	arena_fini(&arena);
-	return r;
+	stream_init_plain(&link, take_fd(&visitor->link_fd));
+	r = peer_open(visitor->control->keeper, &link, run, kind, &visitor->peer, err);
+	if (r < 0)
+		return r;
+	visitor->peer->on_over = on_peer_over;
+	visitor->peer->owner = visitor;
+	return 0;
 }
 
 static void on_enrolled(void *owner, struct run *run, const struct err *err, uint64_t now_ms)
 {
 	struct visitor *visitor = owner;
-	struct keeper *keeper = visitor->control->keeper;
-	struct stream link;
+	struct store *store = visitor->control->keeper->store;
+	const struct report_sink sink = { send_status, visitor };
 	struct err why;
-	int r;
 
 	if (!run) {
+		close_fd(&visitor->link_fd);
 		say(visitor, STATUS_FAILED, err->text, now_ms);
-		return;
-	}
-	stream_init_plain(&link, take_fd(&visitor->link_fd));
-	r = peer_open(keeper, &link, run, false, &visitor->peer, &why);
-	if (r < 0) {
-		keeper->store->ops->close_run(keeper->store, run->run_id, now_ms);
+	} else if (open_peer(visitor, run, PEER_LOCAL, &why) < 0) {
+		store->ops->close_run(store, run->run_id, now_ms);
 		run_free(run);
 		say(visitor, STATUS_FAILED, why.text, now_ms);
-		return;
+	} else {
+		check_sent(visitor, report_begin(run, &sink), now_ms);
 	}
-	visitor->peer->on_over = on_peer_over;
-	visitor->peer->owner = visitor;
-	r = tell_words(visitor, run);
-	if (r == 0)
-		r = status_send(visitor->source.fd, STATUS_READY, "");
-	check_sent(visitor, r, now_ms);
 }
 
 struct request {
@@ -282,22 +242,48 @@ static bool is_link(int fd)
 	       domain == AF_UNIX && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
+/* What stands against a new link; NULL when nothing does. */
+static const char *find_obstacle(const struct visitor *visitor, int fd)
+{
+	if (visitor->control->keeper->is_draining)
+		return "the keeper takes no more runs: it is being stopped";
+	if (visitor->peer || visitor->enrolment || !is_link(fd))
+		return "the keeper does not understand; is it of this version?";
+	return NULL;
+}
+
 static void on_register(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
 {
 	static struct request request; /* large, and needed only in here */
+	const char *obstacle = find_obstacle(visitor, *fd);
 
-	if (visitor->control->keeper->is_draining) {
-		say(visitor, STATUS_FAILED, "the keeper takes no more runs: it is being stopped",
-		    now_ms);
-	} else if (visitor->peer || visitor->enrolment || !is_link(*fd) ||
-		   read_request(&request, words) < 0 || restrict_request(visitor, &request) < 0) {
-		say(visitor, STATUS_FAILED,
-		    "the keeper does not understand; is it of this version?", now_ms);
-	} else {
-		visitor->link_fd = take_fd(fd);
-		enrol_start(visitor->control->keeper, &request.spec, on_enrolled, visitor,
-			    &visitor->enrolment, now_ms);
+	if (!obstacle &&
+	    (read_request(&request, words) < 0 || restrict_request(visitor, &request) < 0))
+		obstacle = "the keeper does not understand; is it of this version?";
+	if (obstacle) {
+		say(visitor, STATUS_FAILED, obstacle, now_ms);
+		return;
 	}
+	visitor->link_fd = take_fd(fd);
+	enrol_start(visitor->control->keeper, &request.spec, on_enrolled, visitor,
+		    &visitor->enrolment, now_ms);
+}
+
+/* A gate for agents that warder did not start: whose a request is, its token says. */
+static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+{
+	const char *obstacle = find_obstacle(visitor, *fd);
+	struct err err;
+
+	(void)words;
+	if (!obstacle && visitor->control->keeper->charter->keyring.count == 0)
+		obstacle = "this keeper has no key for run tokens; say --token-key ID=SOURCE";
+	if (!obstacle) {
+		visitor->link_fd = take_fd(fd);
+		if (open_peer(visitor, NULL, PEER_OPEN, &err) < 0)
+			obstacle = err.text;
+	}
+	say(visitor, obstacle ? STATUS_FAILED : STATUS_READY, obstacle ? obstacle : "", now_ms);
 }
 
 /* ---- listing and showing ---- */
@@ -339,7 +325,7 @@ static void add_run(struct buf *words, const struct peer *peer)
 	} else {
 		add_text(words, "state", "open");
 	}
-	add_text(words, "link", peer->kind);
+	add_text(words, "link", peer_kind_name(peer->kind));
 	add_number(words, "ageMs", clock_now_ms() - peer->begun_ms);
 	add_number(words, "exchanges", count_exchanges(peer));
 	add_number(words, "allowed", peer->allowed);
@@ -516,9 +502,9 @@ static const struct {
 	bool is_for_masters; /* ourselves, or root */
 	void (*handle)(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms);
 } requests[] = {
-	{ CONTROL_REGISTER, false, on_register }, { CONTROL_LIST, false, on_list },
-	{ CONTROL_SHOW, false, on_show },         { CONTROL_REVOKE, false, on_revoke },
-	{ CONTROL_DRAIN, true, on_drain },
+	{ CONTROL_REGISTER, false, on_register },  { CONTROL_LIST, false, on_list },
+	{ CONTROL_SHOW, false, on_show },          { CONTROL_REVOKE, false, on_revoke },
+	{ CONTROL_OPEN_GATE, true, on_open_gate }, { CONTROL_DRAIN, true, on_drain },
 };
 
 static void handle(struct visitor *visitor, struct bytes packet, int *fd, uint64_t now_ms)

@@ -8,6 +8,7 @@
  *
  *   register   R  NAME=VALUE…, and the keeper's end of the link along with it
  *              ◀ WORDS… (options, as of a file; then placeholders), READY; later the summary
+ *   open gate  O  the link likewise; every request on it has a run token  ◀ READY
  *   list       L  ◀ RUN (NAME=VALUE…)…, DONE
  *   show       S  RUN  ◀ RUN, DONE
  *   revoke     X  RUN  ◀ DONE
@@ -25,6 +26,7 @@
 
 enum control_request {
 	CONTROL_REGISTER = 'R',
+	CONTROL_OPEN_GATE = 'O',
 	CONTROL_LIST = 'L',
 	CONTROL_SHOW = 'S',
 	CONTROL_REVOKE = 'X',

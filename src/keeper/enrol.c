@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "keeper/refusal.h"
 
 struct enrolment {
 	struct store_run request; /* first */
@@ -16,23 +17,36 @@ struct enrolment {
 	enrol_done *on_done; /* NULL: nobody waits for it any more */
 	void *owner;
 	struct enrolment **place;
+	char from[64]; /* for the record */
 };
 
-static void say_why_not(const struct enrolment *enrolment, struct err *err)
+static enum refusal say_why_not(const struct enrolment *enrolment, struct err *err)
 {
 	const char *run_id = enrolment->run->run_id;
 
 	switch (enrolment->request.verdict) {
 	case STORE_IS_REVOKED:
 		err_say(err, EACCES, "run %s was revoked", run_id);
-		break;
+		return REFUSAL_REVOKED;
 	case STORE_HAS_LINK:
 		err_say(err, EBUSY, "run %s has a link already; one at a time", run_id);
-		break;
+		return REFUSAL_HAS_LINK;
 	default:
 		err_say(err, EHOSTUNREACH,
 			"the keeper's store cannot be reached; try again when it is back");
+		return REFUSAL_STORE;
 	}
+}
+
+/* Nobody begins unseen, and nobody is sent away unseen. */
+static void refuse(struct enrolment *enrolment, uint64_t now_ms)
+{
+	struct err err;
+	enum refusal refusal = say_why_not(enrolment, &err);
+
+	keeper_record_link_refused(enrolment->keeper, enrolment->run->run_id,
+				   enrolment->run->attempt, enrolment->from, refusal_code(refusal));
+	enrolment->on_done(enrolment->owner, NULL, &err, now_ms);
 }
 
 /* Its time began with its first link, whatever has become of that. */
@@ -51,8 +65,8 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 	struct enrolment *enrolment = (struct enrolment *)(void *)request;
 	struct store *store = enrolment->keeper->store;
 	struct run *run = enrolment->run;
-	struct err err = { 0 };
 
+	enrolment->keeper->metrics.store_requests[request->verdict]++;
 	if (enrolment->on_done)
 		*enrolment->place = NULL;
 	if (request->verdict == STORE_GRANTED && enrolment->on_done) {
@@ -62,9 +76,8 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 	} else {
 		if (request->verdict == STORE_GRANTED)
 			store->ops->close_run(store, run->run_id, now_ms);
-		say_why_not(enrolment, &err);
 		if (enrolment->on_done)
-			enrolment->on_done(enrolment->owner, NULL, &err, now_ms);
+			refuse(enrolment, now_ms);
 		run_free(run);
 	}
 	free(enrolment);
@@ -91,6 +104,7 @@ void enrol_start(struct keeper *keeper, const struct run_spec *spec, enrol_done 
 	enrolment->on_done = on_done;
 	enrolment->owner = owner;
 	enrolment->place = place;
+	snprintf(enrolment->from, sizeof(enrolment->from), "%s", spec->from ? spec->from : "");
 	enrolment->request = (struct store_run){
 		.run_id = run->run_id,
 		.account = run->account ? run->account : "",

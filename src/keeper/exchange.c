@@ -87,9 +87,13 @@ static void free_exchange(struct loop_deferred *deferred)
 /* Out of every list but that of the turn. */
 static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 {
+	struct metrics *metrics = &keeper_of(exchange)->metrics;
 	struct loop *loop = &keeper_of(exchange)->loop;
 
 	limiter_settle(exchange, now_ms);
+	metrics->exchanges--;
+	metrics->bytes[METRICS_DIRECTION_SENT] += exchange->sent_bytes;
+	metrics->bytes[METRICS_DIRECTION_RECEIVED] += exchange->received_bytes;
 	set_state(exchange, EXCHANGE_OVER);
 	if (exchange->account && exchange->has_length) /* what was announced and did not come */
 		budget_give_back(&exchange->run->budget, exchange->account, exchange->body_left);
@@ -205,10 +209,17 @@ static void answer(struct exchange *exchange, enum refusal refusal, const char *
 	buf_fini(&body);
 }
 
+static void count_end(const struct exchange *exchange, int how)
+{
+	keeper_of(exchange)->metrics.exchanges_ended[how]++;
+}
+
 void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct bytes method,
 		     struct bytes path, uint64_t now_ms)
 {
 	exchange->peer->refused++;
+	count_end(exchange, METRICS_END_REFUSED);
+	keeper_of(exchange)->metrics.refusals[refusal]++;
 	add_decision(exchange, method, path, refusal);
 	answer(exchange, refusal, NULL);
 	verbose_outcome(exchange, refusal_code(refusal), NULL, now_ms);
@@ -218,6 +229,8 @@ void exchange_refuse(struct exchange *exchange, enum refusal refusal, struct byt
 void exchange_give_up(struct exchange *exchange, uint64_t now_ms)
 {
 	exchange->peer->refused++;
+	count_end(exchange, METRICS_END_REFUSED);
+	keeper_of(exchange)->metrics.refusals[REFUSAL_AUDIT_FAILED]++;
 	answer(exchange, REFUSAL_AUDIT_FAILED, NULL);
 	verbose_outcome(exchange, refusal_code(REFUSAL_AUDIT_FAILED), NULL, now_ms);
 	end(exchange, false, now_ms);
@@ -246,6 +259,8 @@ void exchange_fail(struct exchange *exchange, enum refusal refusal, const char *
 		link_write_abort(peer_out(exchange->peer), exchange->id);
 	else
 		answer(exchange, refusal, is_for_agents(refusal) ? detail : NULL);
+	count_end(exchange, exchange->is_cut ? METRICS_END_CUT : METRICS_END_FAILED);
+	keeper_of(exchange)->metrics.failures[refusal]++;
 	add_outcome(exchange, refusal_code(refusal), detail, now_ms);
 	end(exchange, false, now_ms);
 }
@@ -270,6 +285,7 @@ void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_
 {
 	if (exchange->state == EXCHANGE_OVER)
 		return;
+	exchange->is_cut = true;
 	if (exchange->is_events && exchange->is_reply_begun)
 		send_error_event(exchange, refusal);
 	exchange_fail(exchange, refusal, NULL, now_ms);
@@ -277,12 +293,20 @@ void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_
 
 void exchange_finish(struct exchange *exchange, uint64_t now_ms)
 {
+	struct metrics *metrics = &keeper_of(exchange)->metrics;
+
+	count_end(exchange, METRICS_END_COMPLETE);
+	metrics_observe(&metrics->exchange_seconds, (now_ms - exchange->start_ms) * 1000);
+	if (exchange->first_byte_ms)
+		metrics_observe(&metrics->first_byte_seconds,
+				(exchange->first_byte_ms - exchange->start_ms) * 1000);
 	add_outcome(exchange, "complete", NULL, now_ms);
 	end(exchange, true, now_ms);
 }
 
 void exchange_cancel(struct exchange *exchange, const char *why, uint64_t now_ms)
 {
+	count_end(exchange, METRICS_END_ABANDONED);
 	if (exchange->state != EXCHANGE_HOLD && exchange->state != EXCHANGE_RESERVE)
 		add_outcome(exchange, why, NULL, now_ms);
 	end(exchange, false, now_ms);
@@ -352,6 +376,21 @@ static void set_limit_hint(struct exchange *exchange)
 	exchange->hint = hint;
 }
 
+/* For the operator: that a limit was reached, and which. */
+static void note_limit(const struct exchange *exchange, const char *code, uint64_t now_ms)
+{
+	static const char scopes[METRICS_SCOPE_COUNT] = { 'r', 'a', 'h' };
+	const struct store_reservation *hold = exchange->hold;
+	const char *meter = hold->claims[hold->refused_claim].meter;
+
+	for (size_t i = 0; i < METRICS_SCOPE_COUNT; i++)
+		if (scopes[i] == meter[0])
+			keeper_of(exchange)->metrics.limited[i][hold->verdict - STORE_NO_RATE]++;
+	keeper_notice(
+		keeper_of(exchange), NOTICE_LIMIT_REACHED, now_ms,
+		&(struct notice){ .run_id = run_id_of(exchange), .meter = meter, .code = code });
+}
+
 void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)
 {
 	static const struct {
@@ -377,8 +416,10 @@ void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)
 	}
 	exchange->retry_s = hold->retry_ms ? (hold->retry_ms + 999) / 1000
 					   : refusals[hold->verdict].retry_s;
-	if (refusals[hold->verdict].is_limit)
+	if (refusals[hold->verdict].is_limit) {
 		set_limit_hint(exchange);
+		note_limit(exchange, refusal_code(refusals[hold->verdict].refusal), now_ms);
+	}
 	exchange_refuse(exchange, refusals[hold->verdict].refusal, method, path, now_ms);
 }
 

@@ -93,6 +93,7 @@ struct exchange {
 	bool was_sent;                      /* the upstream may have seen of it */
 	bool is_events;                     /* the reply is a stream of events */
 	char tail[2];                       /* ... and how what was passed on of it ends */
+	bool is_cut;                        /* by us, while it was under way */
 	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
 	bool is_request_over, is_reply_begun;
 	struct websocket *websocket; /* it is to become that, or has; or NULL */

@@ -67,6 +67,59 @@ void keeper_close(struct keeper *keeper)
 		audit_close(&keeper->audit);
 }
 
+/* ---- what is written down ---- */
+
+void keeper_notice(struct keeper *keeper, enum notice_event event, uint64_t now_ms,
+		   const struct notice *notice)
+{
+	if (keeper->notices && notice->meter)
+		notice_write_limit(keeper->notices, event, now_ms, notice);
+	else if (keeper->notices)
+		notice_write(keeper->notices, event, now_ms, notice);
+}
+
+void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
+				const char *from, const char *code)
+{
+	struct audit_decision decision = {
+		.attempt = *run_id ? attempt : AUDIT_UNSET,
+		.exchange = AUDIT_UNSET,
+		.method = BYTES("LINK"),
+		.reason = bytes_of(code),
+	};
+
+	if (*run_id)
+		decision.run_id = bytes_of(run_id);
+	if (*from)
+		decision.host = bytes_of(from);
+	keeper->metrics.runs_refused++;
+	keeper->has_decision = true;
+	audit_add_decision(&keeper->audit, &decision);
+	keeper_after_record(keeper);
+	keeper_notice(keeper, NOTICE_RUN_REFUSED, clock_now_ms(),
+		      &(struct notice){ .run_id = *run_id ? run_id : NULL,
+					.code = code,
+					.text = *from ? from : NULL });
+}
+
+/* Writes the records; how that goes is counted. */
+static int flush_records(struct keeper *keeper)
+{
+	uint64_t start_us = clock_us(CLOCK_MONOTONIC);
+	int r = audit_flush(&keeper->audit);
+	bool was_failing = keeper->is_audit_failing;
+
+	metrics_observe(&keeper->metrics.audit_flush_seconds, clock_us(CLOCK_MONOTONIC) - start_us);
+	keeper->is_audit_failing = r < 0;
+	if (r < 0)
+		keeper->metrics.audit_failures++;
+	if (was_failing != keeper->is_audit_failing)
+		keeper_notice(keeper, r < 0 ? NOTICE_AUDIT_FAILED : NOTICE_AUDIT_BACK,
+			      clock_now_ms(),
+			      &(struct notice){ .text = r < 0 ? strerror(-r) : NULL });
+	return r;
+}
+
 /* ---- turns ---- */
 
 /* What could not be written is tried again. */
@@ -74,14 +127,15 @@ static void on_outcomes_due(struct loop_timer *timer, uint64_t now_ms)
 {
 	struct keeper *keeper = OWNER_OF(timer, struct keeper, audit_timer);
 
-	if (audit_flush(&keeper->audit) < 0)
+	if (flush_records(keeper) < 0)
 		loop_set_timer(&keeper->loop, timer, now_ms + OUTCOMES_RETRY_MS);
 }
 
 /* A turn may bring more than a batch holds, when ten thousand streams end at once. */
 void keeper_after_record(struct keeper *keeper)
 {
-	if (keeper->audit.drafts.len > AUDIT_BATCH_MAX / 2 && audit_flush(&keeper->audit) < 0)
+	keeper->metrics.audit_records++;
+	if (keeper->audit.drafts.len > AUDIT_BATCH_MAX / 2 && flush_records(keeper) < 0)
 		keeper->has_audit_failed = true;
 }
 
@@ -93,7 +147,7 @@ static void start_decided(struct keeper *keeper, uint64_t now_ms)
 
 	if (!keeper->has_decision)
 		return;
-	is_recorded = audit_flush(&keeper->audit) == 0 && !keeper->has_audit_failed;
+	is_recorded = flush_records(keeper) == 0 && !keeper->has_audit_failed;
 	keeper->has_decision = keeper->has_audit_failed = false;
 	keeper->decided = NULL;
 	for (; exchange; exchange = next) {

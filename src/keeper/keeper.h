@@ -20,6 +20,8 @@
 #include "event/loop.h"
 #include "http/h1_read.h"
 #include "keeper/charter.h"
+#include "keeper/metrics.h"
+#include "keeper/notice.h"
 #include "net/connect.h"
 #include "store/store.h"
 
@@ -35,12 +37,14 @@ struct keeper {
 	struct net *host_net;    /* for hosts that the agent names: as they are */
 	struct audit_log audit;
 	struct store *store; /* of limits and revocations, owned; NULL: there are none */
+	bool is_store_lost;  /* as the operator was told */
 	uint64_t hold_count; /* by which holds are named */
 	struct peer *peers;  /* every gate */
 	size_t peer_count;
 	bool is_draining; /* no run begins any more, and with the last one the loop ends */
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
+	bool is_audit_failing;         /* the last time */
 	bool has_audit_failed;         /* ... and they could not be written when there were many */
 	/* Of this turn, in their order: what is to be asked of the store, whoever goes on when the
 	 * records are written, and whoever has bytes for an origin. */
@@ -49,7 +53,9 @@ struct keeper {
 	struct exchange *dirty, *last_dirty;
 	struct origin *dirty_origins; /* with something to write for their streams */
 	struct peer *dirty_peers;     /* with something to write to their gate */
-	struct h1_result result;      /* of the reply being read; for one event only */
+	struct metrics metrics;
+	struct notices *notices; /* the log for the operator, borrowed; or NULL: there is none */
+	struct h1_result result; /* of the reply being read; for one event only */
 	char input[KEEPER_INPUT_SIZE];
 };
 
@@ -64,6 +70,14 @@ void keeper_after_record(struct keeper *keeper);
 
 /* Writes what was added, now. */
 int keeper_write_records(struct keeper *keeper, struct err *err) must_check;
+
+/* A link that was not opened is on record like a request that was refused. */
+void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
+				const char *from, const char *code);
+
+/* A line for the operator, where there is a log for that. */
+void keeper_notice(struct keeper *keeper, enum notice_event event, uint64_t now_ms,
+		   const struct notice *notice);
 
 /* Serves until the loop is ended; then ends every link. 0 or -errno. */
 int keeper_serve(struct keeper *keeper) must_check;

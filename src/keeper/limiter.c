@@ -104,6 +104,7 @@ static void on_done(struct store_reservation *reservation, uint64_t now_ms)
 	};
 
 	hold->is_answered = true;
+	hold->keeper->metrics.store_requests[reservation->verdict]++;
 	if (hold->exchange) {
 		exchange_on_reserved(hold->exchange, now_ms);
 		return;
@@ -146,8 +147,8 @@ bool limiter_ask(struct exchange *exchange)
 	struct hold *hold;
 
 	/* Only the store knows whether a token's run is revoked. */
-	if (!keeper->store ||
-	    (!exchange->peer->asks_tokens && !is_any(&config->run_limits) && !account && !host))
+	if (!keeper->store || (exchange->peer->kind != PEER_OPEN && !is_any(&config->run_limits) &&
+			       !account && !host))
 		return false;
 	hold = hold_new(exchange);
 	add_claim(hold, "run", run->run_id, &config->run_limits);
@@ -173,8 +174,15 @@ void limiter_flush(struct keeper *keeper, uint64_t now_ms)
 	keeper->asked = keeper->last_asked = NULL;
 	if (first)
 		keeper->store->ops->reserve(keeper->store, first, now_ms);
-	if (keeper->store && keeper->store->ops->flush)
+	if (!keeper->store)
+		return;
+	if (keeper->store->ops->flush)
 		keeper->store->ops->flush(keeper->store, now_ms);
+	if (keeper->store->is_reachable == keeper->is_store_lost) {
+		keeper->is_store_lost = !keeper->store->is_reachable;
+		keeper_notice(keeper, keeper->is_store_lost ? NOTICE_STORE_LOST : NOTICE_STORE_BACK,
+			      now_ms, &(struct notice){ .text = keeper->store->fault });
+	}
 }
 
 /* ---- settling ---- */
@@ -202,6 +210,8 @@ void limiter_settle(struct exchange *exchange, uint64_t now_ms)
 	else if (exchange->cost.last[0])
 		settlement.is_cost_known = money_parse(bytes_of(exchange->cost.last),
 						       &settlement.cost) == 0;
+	if (settlement.is_cost_known)
+		hold->keeper->metrics.spend += settlement.cost;
 	if (reservation->verdict == STORE_GRANTED)
 		hold->keeper->store->ops->settle(hold->keeper->store, &settlement, now_ms);
 	hold_free(hold);

@@ -16,6 +16,13 @@
 #define PLACES_FIRST 16
 #define TOKEN_PLACES 1024
 
+const char *peer_kind_name(enum peer_kind kind)
+{
+	static const char *const names[] = { "local", "remote", "open" };
+
+	return names[kind];
+}
+
 /* ---- exchanges ---- */
 
 static struct exchange **place_of(const struct peer *peer, uint32_t id)
@@ -248,6 +255,7 @@ static int on_refused(struct peer *peer, uint32_t id, struct bytes payload)
 	if (refused.path.len > 0)
 		decision.path = http_path_split(refused.path, &(struct bytes){ NULL, 0 });
 	peer->refused++;
+	peer->keeper->metrics.refusals[METRICS_CODE_GATE]++;
 	peer->keeper->has_decision = true;
 	audit_add_decision(&peer->keeper->audit, &decision);
 	keeper_after_record(peer->keeper);
@@ -266,6 +274,10 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		return exchange_open(peer, id, payload, now_ms);
 	if (event == LINK_MESSAGE && port->reader.type == LINK_REFUSED)
 		return on_refused(peer, id, payload);
+	if (event == LINK_MESSAGE && port->reader.type == LINK_BYE) {
+		peer_close(peer, "gate_gone", now_ms);
+		return 0;
+	}
 	exchange = find_exchange(peer, id);
 	if (!exchange)
 		return 0; /* ended on our side while this was under way */
@@ -371,11 +383,17 @@ static void free_peer(struct loop_deferred *deferred)
 
 static void on_link_over(struct link_port *port, int error, uint64_t now_ms)
 {
-	(void)error;
-	peer_close(OWNER_OF(port, struct peer, link), "gate_gone", now_ms);
+	struct peer *peer = OWNER_OF(port, struct peer, link);
+
+	if (error == -EPROTO) {
+		peer->keeper->metrics.links_broken++;
+		keeper_notice(peer->keeper, NOTICE_LINK_BROKEN, now_ms,
+			      &(struct notice){ .run_id = peer->run ? peer->run->run_id : NULL });
+	}
+	peer_close(peer, error == -EPROTO ? "link_broken" : "gate_gone", now_ms);
 }
 
-int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool asks_tokens,
+int peer_open(struct keeper *keeper, struct stream *link, struct run *run, enum peer_kind kind,
 	      struct peer **ret_peer, struct err *err)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
@@ -385,8 +403,7 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool 
 		die_no_memory();
 	peer->keeper = keeper;
 	peer->run = run;
-	peer->asks_tokens = asks_tokens;
-	peer->kind = asks_tokens ? "open" : "local";
+	peer->kind = kind;
 	peer->begun_ms = clock_now_ms();
 	add_places(peer);
 	r = record_start(peer, err);
@@ -411,6 +428,15 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool 
 		run->peer = peer;
 	LIST_ADD(&keeper->peers, peer);
 	keeper->peer_count++;
+	keeper->metrics.links[kind]++;
+	if (run) {
+		keeper->metrics.runs++;
+		keeper->metrics.runs_begun++;
+		keeper_notice(keeper, NOTICE_RUN_BEGUN, peer->begun_ms,
+			      &(struct notice){ .run_id = run->run_id,
+						.attempt = NOTICE_NUMBER(run->attempt),
+						.account = run->account });
+	}
 	if (run)
 		link_write_hello(peer_out(peer), bytes_of(run->run_id), run->attempt);
 	tell_tunnels(peer);
@@ -460,22 +486,35 @@ int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms, stru
 
 void peer_close(struct peer *peer, const char *why, uint64_t now_ms)
 {
+	struct keeper *keeper = peer->keeper;
+	int r;
+
 	if (peer->is_over)
 		return;
 	peer->is_over = true;
 	for (size_t i = 0; i < peer->place_count; i++)
 		if (peer->exchanges[i])
 			exchange_cancel(peer->exchanges[i], why, now_ms);
-	link_port_close(&peer->link);
 	record_end(peer);
 	if (peer->run && peer->run->is_enrolled)
-		peer->keeper->store->ops->close_run(peer->keeper->store, peer->run->run_id, now_ms);
+		keeper->store->ops->close_run(keeper->store, peer->run->run_id, now_ms);
 	LIST_REMOVE(peer);
-	peer->keeper->peer_count--;
-	if (peer->keeper->is_draining && peer->keeper->peer_count == 0)
-		loop_end(&peer->keeper->loop);
+	keeper->peer_count--;
+	if (peer->run) {
+		keeper->metrics.runs--;
+		keeper_notice(keeper, NOTICE_RUN_ENDED, now_ms,
+			      &(struct notice){ .run_id = peer->run->run_id,
+						.attempt = NOTICE_NUMBER(peer->run->attempt),
+						.code = why });
+	}
+	if (keeper->is_draining && keeper->peer_count == 0)
+		loop_end(&keeper->loop);
 	if (peer->on_over)
 		peer->on_over(peer, now_ms);
+	/* Last words, if the other end takes them at once; it may be gone as well. */
+	r = link_port_flush(&peer->link);
+	(void)r;
+	link_port_close(&peer->link);
 	peer->deferred.free = free_peer;
-	loop_defer(&peer->keeper->loop, &peer->deferred);
+	loop_defer(&keeper->loop, &peer->deferred);
 }

@@ -15,6 +15,13 @@
 #define PEER_OUT_MAX  (32 << 20) /* what may wait to be written to the gate */
 #define PEER_RUNS_MAX 4096       /* known by their tokens; one that does nothing makes room */
 
+/* How its link came. */
+enum peer_kind {
+	PEER_LOCAL,  /* from this machine */
+	PEER_REMOTE, /* from another one */
+	PEER_OPEN,   /* of a gate whose requests each have a token */
+};
+
 /* A host that no rule allows, as an option would name it. */
 struct refused_host {
 	char name[HOST_MAX + 64];
@@ -30,12 +37,11 @@ struct peer {
 	struct peer *next_dirty; /* those with something to write */
 	struct link_port link;
 	struct run *run;       /* or NULL: every request names its own */
-	bool asks_tokens;      /* every request has one; with a run, that run's */
+	enum peer_kind kind;   /* OPEN with a run: the tokens must be that run's */
 	struct run **by_token; /* runs that tokens have named, by a hash; or NULL */
 	size_t token_run_count;
 	struct exchange **exchanges; /* by their number, modulo how many places there are */
 	size_t place_count;
-	const char *kind; /* "local", "remote" or "open" */
 	uint64_t begun_ms;
 	bool is_stalled; /* the gate does not keep up: origins wait */
 	bool is_dirty, is_over;
@@ -52,7 +58,7 @@ struct peer {
  * Takes the link and the run over, records that the run begins, and says hello. On failure, which
  * `err` explains, the link is closed and the run still the caller's.
  */
-int peer_open(struct keeper *keeper, struct stream *link, struct run *run, bool asks_tokens,
+int peer_open(struct keeper *keeper, struct stream *link, struct run *run, enum peer_kind kind,
 	      struct peer **ret_peer, struct err *err) must_check;
 
 /* Ends every exchange with `why`, and the link. It may be called from anywhere, and twice. */
@@ -64,6 +70,8 @@ void peer_close(struct peer *peer, const char *why, uint64_t now_ms);
  */
 int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms,
 	       struct err *err) must_check;
+
+const char *peer_kind_name(enum peer_kind kind);
 
 /* Where messages to the gate are written; they go out at the end of the turn. */
 struct buf *peer_out(struct peer *peer);

@@ -9,6 +9,7 @@
  *
  * From here on the bytes may be the agent's: the gate that sent them may no longer be ours.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -89,6 +90,17 @@ static enum refusal read_token(const struct exchange *exchange, const struct lin
 	return REFUSAL_NONE;
 }
 
+static void count_token(const struct exchange *exchange, enum refusal refusal)
+{
+	uint64_t *tokens = exchange->peer->keeper->metrics.tokens;
+
+	tokens[refusal == REFUSAL_NONE            ? METRICS_TOKEN_ACCEPTED
+	       : refusal == REFUSAL_TOKEN_MISSING ? METRICS_TOKEN_MISSING
+	       : refusal == REFUSAL_TOKEN_EXPIRED ? METRICS_TOKEN_EXPIRED
+	       : refusal == REFUSAL_TOKEN_FOREIGN ? METRICS_TOKEN_FOREIGN
+						  : METRICS_TOKEN_INVALID]++;
+}
+
 /* INV-RUN-IDENTITY: the link's run, or the one that a token was signed for. */
 static enum refusal identify(struct exchange *exchange, const struct link_open *open,
 			     uint64_t now_ms)
@@ -97,11 +109,12 @@ static enum refusal identify(struct exchange *exchange, const struct link_open *
 	struct token token;
 	enum refusal refusal;
 
-	if (exchange->peer->asks_tokens) {
+	if (exchange->peer->kind == PEER_OPEN) {
 		struct run_spec spec = { .run_id = token.run_id };
 		struct err err;
 
 		refusal = read_token(exchange, open, &token);
+		count_token(exchange, refusal);
 		if (refusal != REFUSAL_NONE)
 			return refusal;
 		spec.attempt = token.attempt;
@@ -439,6 +452,10 @@ static void judge_host(struct exchange *exchange, const struct link_open *open, 
 	egress_judge(exchange, open, now_ms);
 }
 
+static_assert((int)LINK_KIND_TUNNEL == (int)METRICS_KIND_TUNNEL &&
+		      (int)LINK_KIND_WEBSOCKET == (int)METRICS_KIND_WEBSOCKET,
+	      "kinds are counted by their number");
+
 int exchange_open(struct peer *peer, uint32_t id, struct bytes payload, uint64_t now_ms)
 {
 	static struct link_open open; /* large, and needed only in here */
@@ -463,6 +480,8 @@ int exchange_open(struct peer *peer, uint32_t id, struct bytes payload, uint64_t
 	buf_init(&exchange->request, REQUEST_MAX);
 	buf_init(&exchange->coded, KEEPER_INPUT_SIZE);
 	buf_init(&exchange->trailer, HTTP_HEAD_MAX);
+	peer->keeper->metrics.exchanges++;
+	peer->keeper->metrics.exchanges_begun[open.kind]++;
 	verbose_open(exchange, &open);
 	if (open.kind == LINK_KIND_LLM)
 		judge(exchange, payload, &open, now_ms);

@@ -21,6 +21,7 @@ struct run_spec {
 	const char *account;                    /* who pays; NULL: as the configuration says */
 	const struct keeper_metadata *metadata; /* beside the configuration's */
 	size_t metadata_count;
+	const char *from; /* where it was asked for, for the record; NULL: here */
 };
 
 struct run {

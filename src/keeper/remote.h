@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs on other machines: what comes through the door with a token that is good becomes a peer,
+ * whose run is the one that the token names (INV-RUN-IDENTITY). A token opens one link at a time,
+ * and nothing else; every one that does not is on record.
+ */
+#ifndef KEEPER_REMOTE_H
+#define KEEPER_REMOTE_H
+
+#include "keeper/keeper.h"
+#include "tls/service.h"
+
+struct remote;
+
+/* Takes the listener; the service and `audit`, the name of the log, are borrowed. */
+int remote_new(struct keeper *keeper, int listener_fd, struct tls_service *service,
+	       const char *audit, struct remote **ret_remote, struct err *err) must_check;
+
+/* Callers from now on see another certificate. */
+void remote_set_service(struct remote *remote, struct tls_service *service);
+
+/* Nobody comes in any more; links that there are go on. NULL is fine. */
+void remote_free(struct remote *remote);
+
+#endif
