@@ -11,20 +11,24 @@
 #include <sys/wait.h>
 
 #include "cmd/cmd.h"
+#include "cmd/control_client.h"
 #include "cmd/gateway.h"
 #include "cmd/listen.h"
 #include "config/options.h"
+#include "keeper/control.h"
 #include "sys/pass.h"
 #include "sys/status.h"
 #include "warder.h"
 
-#define WORDS_MAX 1024
+#define WORDS_MAX      1024
+#define RETRY_FIRST_MS 100
+#define RETRY_MOST_MS  2000
 
 struct serve_config {
 	struct keeper_config keeper; /* first: its rows are among ours */
 	const char *words[WORDS_MAX];
 	size_t word_count;
-	const char *listen, *mode, *owner, *config;
+	const char *listen, *mode, *owner, *config, *shared;
 	uint64_t verbose, help;
 };
 
@@ -56,6 +60,9 @@ static const struct option rows[] = {
 	  "ask for X-Run-Token in every request, signed with this: env:NAME, file:PATH, "
 	  "exec:COMMAND",
 	  "The token says whose request it is;\nwith\n.Fl -run-id\nit must be that run's." },
+	{ "keeper", 0, OPTION_STRING, NULL, offsetof(struct serve_config, shared), 0, 0,
+	  "unix:PATH", "use a shared keeper: its policy, its log, its keys for X-Run-Token",
+	  "Every request then needs a token.\nWhen the keeper ends, its return is waited for." },
 	{ "config", 0, OPTION_STRING, NULL, offsetof(struct serve_config, config), 0, 0, "FILE",
 	  "settings from a file, see warder.json(5)", "" },
 #define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
@@ -73,6 +80,7 @@ static const struct option_table table = { "gate", rows, ARRAY_LEN(rows) };
 static void print_help(void)
 {
 	printf("usage: warder gate --listen unix:PATH|tcp:ADDRESS:PORT --llm URL [options]\n\n"
+	       "       warder gate --listen unix:PATH|tcp:ADDRESS:PORT --keeper unix:PATH\n\n"
 	       "Serves the LLM endpoint for agents that warder did not start, until SIGTERM.\n\n");
 	options_print_help(&table, stdout);
 	printf("\nWithout the option, these variables count: SOCKET_PATH (--listen unix:…),\n"
@@ -126,10 +134,27 @@ static int say_of_hosts(struct err *err)
 		       "every connection here");
 }
 
+/* What is the keeper's to decide is not said here. */
+static int check_shared(const struct serve_config *config, struct err *err)
+{
+	if (config->config || config->keeper.token_secret || config->keeper.run_id ||
+	    config->word_count > 0)
+		return err_say(
+			err, EINVAL,
+			"gate: with --keeper the keeper decides; %s is for its configuration",
+			config->config                ? "--config"
+			: config->keeper.token_secret ? "--token-secret"
+			: config->keeper.run_id       ? "--run-id"
+						      : config->words[0]);
+	return 0;
+}
+
 static int check(const struct serve_config *config, struct err *err)
 {
 	if (!config->listen)
 		return err_say(err, EINVAL, "gate: needs --listen unix:PATH or tcp:ADDRESS:PORT");
+	if (config->shared)
+		return check_shared(config, err);
 	if (config->keeper.llm_count == 0 && !config->config)
 		return err_say(err, EINVAL, "gate: needs --llm URL");
 	if (config->keeper.rule_count > 0 || config->keeper.secret_count > 0)
@@ -194,15 +219,42 @@ static int start(const struct serve_config *config, struct gateway *gateway, int
 	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
 }
 
-/* Until a signal asks for the end, or the keeper has ended by itself. */
-static void wait_for_end(const struct gateway *gateway, int signal_fd)
+/* Registers a gate with a shared keeper, and starts it. */
+static int start_shared(const struct serve_config *config, struct gateway *gateway, int listener_fd,
+			struct err *err)
+{
+	const struct gateway_run run = { .connections = config->keeper.connections };
+	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
+	_cleanup_close_ int link_fd = -1;
+	int fd = -1, type, r = text ? control_connect(config->shared, &fd, err) : -ENOMEM;
+
+	if (r == 0)
+		r = gateway_use_keeper(gateway, fd, &link_fd, err);
+	if (r == 0)
+		r = control_send(fd, CONTROL_OPEN_GATE, "", 0, link_fd, err);
+	if (r < 0)
+		return r;
+	type = status_receive(fd, -1, text, NULL);
+	if (type == STATUS_FAILED)
+		return err_say(err, EACCES, "%.500s", text);
+	if (type != STATUS_READY)
+		return err_say(err, EIO, "the keeper ended before it was ready");
+	r = gateway_start_gate(gateway, &run, err);
+	if (r == 0 && (r = pass_send(gateway->control_fd, "L", 1, listener_fd)) < 0)
+		err_set(err, -r, "hand the socket over to the gate");
+	return r;
+}
+
+/* Until a signal asks for the end, which is true, or the keeper has ended by itself. */
+static bool wait_for_end(const struct gateway *gateway, int signal_fd, int wait_ms)
 {
 	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN },
 				{ .fd = gateway->status_fd, .events = POLLIN } };
 
-	while (poll(fds, ARRAY_LEN(fds), -1) < 0)
+	while (poll(fds, ARRAY_LEN(fds), wait_ms) < 0)
 		if (errno != EINTR)
-			return;
+			return true;
+	return fds[0].revents != 0;
 }
 
 static int open_signals(void)
@@ -218,6 +270,44 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+/*
+ * A shared keeper may be stopped and started again: the socket stays, who connects meanwhile
+ * waits, and a gate is started anew when there is a keeper. What the keeper refuses is final.
+ */
+static int serve_shared(const struct serve_config *config, int listener_fd, struct err *err)
+{
+	_cleanup_close_ int signal_fd = open_signals();
+	struct gateway_summary summary;
+	bool has_served = false, is_over = false;
+	int r, wait_ms = RETRY_FIRST_MS;
+
+	do {
+		struct gateway gateway = GATEWAY_INIT;
+
+		r = start_shared(config, &gateway, listener_fd, err);
+		if (r == 0) {
+			has_served = true;
+			wait_ms = RETRY_FIRST_MS;
+			is_over = wait_for_end(&gateway, signal_fd, -1);
+		}
+		gateway_stop(&gateway, &summary);
+		if (!is_over && has_served && r != -EACCES) {
+			const struct gateway none = GATEWAY_INIT;
+
+			is_over = wait_for_end(&none, signal_fd, wait_ms);
+			wait_ms = wait_ms < RETRY_MOST_MS ? 2 * wait_ms : RETRY_MOST_MS;
+			r = 0;
+		}
+	} while (r == 0 && !is_over);
+	return r;
+}
+
+static void remove_socket(const struct serve_config *config)
+{
+	if (strncmp(config->listen, "unix:", 5) == 0)
+		unlink(config->listen + 5);
+}
+
 static int serve(const struct serve_config *config, struct err *err)
 {
 	_cleanup_close_ int listener_fd = -1, signal_fd = -1;
@@ -227,15 +317,19 @@ static int serve(const struct serve_config *config, struct err *err)
 
 	if (r < 0)
 		return r;
+	if (config->shared) {
+		r = serve_shared(config, listener_fd, err);
+		remove_socket(config);
+		return r;
+	}
 	r = start(config, &gateway, listener_fd, err);
 	close_fd(&listener_fd); /* the gate's alone: it ends with it */
 	/* Not before: until it serves, a signal simply ends it, and with it the others. */
 	signal_fd = open_signals();
 	if (r == 0)
-		wait_for_end(&gateway, signal_fd);
+		wait_for_end(&gateway, signal_fd, -1);
 	gateway_stop(&gateway, &summary);
-	if (strncmp(config->listen, "unix:", 5) == 0)
-		unlink(config->listen + 5);
+	remove_socket(config);
 	if (r == 0 && !summary.is_complete)
 		r = err_say(err, EIO, "the gateway ended by itself");
 	if (r == 0)

@@ -15,6 +15,7 @@ static bool is_removed(struct bytes name)
 		BYTES("content-length"),
 		BYTES("expect"),
 		BYTES("proxy-authorization"),
+		BYTES(RUN_TOKEN_HEADER), /* names the run, to us */
 		BYTES("sec-websocket-key"),
 		BYTES("sec-websocket-version"),
 		BYTES("sec-websocket-extensions"),
