@@ -28,11 +28,11 @@ struct carrier {
 	struct tls_handshake *handshake;
 	struct loop_source starter;
 	struct link_port keeper, gate;
-	bool has_keeper, has_gate; /* whether the port is open */
-	bool is_leaving;           /* BYE is said */
-	bool has_token;            /* ... still to be written out, and wiped */
-	bool has_failed;           /* the keeper has said why itself */
-	bool is_deaf;              /* nothing more can be written to the keeper */
+	bool has_keeper, has_gate;         /* whether the port is open */
+	bool is_leaving;                   /* BYE is said */
+	bool has_token;                    /* ... still to be written out, and wiped */
+	bool has_failed;                   /* the keeper has said why itself */
+	bool is_keeper_deaf, is_gate_deaf; /* nothing more can be written to it */
 	bool is_over;
 	struct loop_timer leave; /* how long the gate may take to end, and then the last words */
 	int result;
@@ -89,7 +89,7 @@ static void say_bye(struct carrier *carrier, uint64_t now_ms)
 	link_port_close(&carrier->gate);
 	carrier->has_gate = false;
 	/* In the middle of a message nothing can be said any more; the keeper knows by the end. */
-	if (!is_whole || carrier->is_deaf) {
+	if (!is_whole || carrier->is_keeper_deaf) {
 		end(carrier, -ECANCELED);
 		return;
 	}
@@ -151,12 +151,15 @@ static int on_keeper_message(struct link_port *port, enum link_event event, stru
 	(void)now_ms;
 	if (event == LINK_MESSAGE)
 		return on_notice(carrier, payload); /* the only one that a keeper may send us */
-	if (carrier->has_gate)
+	if (carrier->has_gate && !carrier->is_gate_deaf)
 		buf_add(&carrier->gate.out, payload.data, payload.len);
 	return 0;
 }
 
-/* From here on the bytes may be the agent's. What is ours to say, the gate must not say. */
+/*
+ * From here on the bytes may be the agent's. INV-RUN-IDENTITY: which run it is, the token has said;
+ * what is ours to say, the gate must not say.
+ */
 static int on_gate_message(struct link_port *port, enum link_event event, struct bytes payload,
 			   uint64_t now_ms)
 {
@@ -165,7 +168,7 @@ static int on_gate_message(struct link_port *port, enum link_event event, struct
 	(void)now_ms;
 	if (event == LINK_MESSAGE)
 		return -EPROTO;
-	if (!carrier->is_deaf)
+	if (!carrier->is_keeper_deaf)
 		buf_add(&carrier->keeper.out, payload.data, payload.len);
 	return 0;
 }
@@ -195,22 +198,40 @@ static void wipe_token(struct carrier *carrier)
 {
 	struct buf *out = &carrier->keeper.out;
 
-	if (!carrier->has_token || carrier->keeper.has_left)
+	if (!carrier->has_token || carrier->keeper.has_left || carrier->is_keeper_deaf)
 		return;
 	explicit_bzero(out->data, out->size);
 	carrier->has_token = false;
 }
 
+/* One that has closed may have said something before: its end comes when that has been read. */
+static void set_deaf(struct link_port *port, bool *ret_is_deaf)
+{
+	*ret_is_deaf = true;
+	buf_fini(&port->out);
+	port->out_start = 0;
+}
+
 static void flush_keeper(struct carrier *carrier)
 {
-	int r = carrier->is_deaf ? 0 : link_port_flush(&carrier->keeper);
+	int r = carrier->is_keeper_deaf ? 0 : link_port_flush(&carrier->keeper);
 
 	if (r == -EPIPE || r == -ECONNRESET)
-		carrier->is_deaf = true; /* what it said before is read first */
+		set_deaf(&carrier->keeper, &carrier->is_keeper_deaf);
 	else if (r < 0)
 		end_with_keeper(carrier, r);
 	else
 		wipe_token(carrier);
+}
+
+static void flush_gate(struct carrier *carrier)
+{
+	int r = carrier->has_gate && !carrier->is_gate_deaf ? link_port_flush(&carrier->gate) : 0;
+
+	if (r == -EPIPE || r == -ECONNRESET)
+		set_deaf(&carrier->gate, &carrier->is_gate_deaf);
+	else if (r < 0)
+		end_with_keeper(carrier, r);
 }
 
 static void on_turn_end(struct loop *loop, uint64_t now_ms)
@@ -218,10 +239,10 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 	struct carrier *carrier = OWNER_OF(loop, struct carrier, loop);
 	int r = 0;
 
+	(void)now_ms;
 	if (!carrier->has_keeper || carrier->is_over)
 		return;
-	if (carrier->has_gate && link_port_flush(&carrier->gate) < 0)
-		say_bye(carrier, now_ms);
+	flush_gate(carrier);
 	flush_keeper(carrier);
 	/* Each side is read only while the other one keeps up. */
 	if (carrier->has_gate)

@@ -143,7 +143,7 @@ static int carry(const struct carrier_options *options, struct err *err)
 
 int cmd_carrier(int argc, char **argv)
 {
-	struct carrier_options options = { NULL };
+	struct carrier_options options = { .to = NULL };
 	struct err err = { 0 };
 	int rest = 0, r;
 

@@ -159,7 +159,7 @@ static int add_key(struct keyring *ring, const char *text, struct err *err)
 	char id[RUNID_MAX + 1];
 	int r;
 
-	if (text[len] == '=' && len <= RUNID_MAX) {
+	if (len <= RUNID_MAX && text[len] == '=') {
 		snprintf(id, sizeof(id), "%.*s", (int)len, text);
 		text += len + 1;
 	} else {

@@ -5,8 +5,8 @@
 #include <errno.h>
 
 #define READ_SIZE 65536
-#define TURN_SIZE (4 * READ_SIZE) /* what one turn takes of one port: others wait, too */
-#define KEPT_SIZE (1 << 19)       /* a larger buffer is given back when it is empty */
+#define TURN_SIZE (1 << 18) /* what one turn takes of one port: others wait, too */
+#define KEPT_SIZE (1 << 19) /* a larger buffer is given back when it is empty */
 
 /* Not closed, and not over. */
 static bool is_open(const struct link_port *port)

@@ -9,6 +9,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "tls/fault.h"
@@ -26,9 +27,7 @@ struct tls_service {
 static int use_certificate(SSL_CTX *context, const char *path, struct err *err)
 {
 	/* OpenSSL does not say why it could not be opened. */
-	_cleanup_file_ FILE *file = fopen(path, "re");
-
-	if (!file)
+	if (access(path, R_OK) < 0)
 		return err_set(err, errno, "open the certificate '%.200s'", path);
 	if (SSL_CTX_use_certificate_chain_file(context, path) != 1)
 		return err_say(err, EINVAL,
