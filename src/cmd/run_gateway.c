@@ -227,12 +227,46 @@ static int register_run(struct run_gateway *gateway, const struct run_config *co
 	return r;
 }
 
+/*
+ * What a keeper may tell a run. It is the operator's, but it may be on another machine, and must
+ * not be the one to say what of this machine is shown to the agent.
+ */
+static bool check_keeper_words(struct bytes words)
+{
+	static const struct bytes known[] = {
+		BYTES("--run-id"),
+		BYTES("--attempt"),
+		BYTES("--env"),
+		BYTES("--llm"),
+		BYTES("--llm-provider"),
+		BYTES("--allow-net"),
+		BYTES("--deny-net"),
+		BYTES("--secret"),
+		BYTES("--secret-cleartext"),
+		BYTES("--secret-ip-literals"),
+		BYTES("--dns"),
+		BYTES("--connections"),
+	};
+	struct bytes word, value;
+
+	while (bytes_split(&words, '\0', &word)) {
+		if (!bytes_is_any_nocase(word, known, ARRAY_LEN(known)) ||
+		    !bytes_split(&words, '\0', &value))
+			return false;
+		if (bytes_equal(word, BYTES("--env")) && !memchr(value.data, '=', value.len))
+			return false; /* it would be one of our own variables */
+	}
+	return words.len == 0;
+}
+
 /* Who the run is, is the keeper's to say: by a token, or for users of another name. */
 static int apply_keeper_words(struct run_gateway *gateway, struct run_config *config,
 			      struct bytes words, struct err *err)
 {
 	const char *given = config->run_id;
-	int r = run_config_add_words(config, words, err);
+	int r = check_keeper_words(words)
+			? run_config_add_words(config, words, err)
+			: err_say(err, EPROTO, "the keeper says what it must not");
 
 	if (r < 0)
 		return r;

@@ -274,7 +274,11 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		return exchange_open(peer, id, payload, now_ms);
 	if (event == LINK_MESSAGE && port->reader.type == LINK_REFUSED)
 		return on_refused(peer, id, payload);
+	if (event == LINK_MESSAGE && port->reader.type == LINK_TOKEN)
+		return -EPROTO; /* it had its time, before there was a peer */
 	if (event == LINK_MESSAGE && port->reader.type == LINK_BYE) {
+		if (peer->kind != PEER_REMOTE)
+			return -EPROTO;
 		peer_close(peer, "gate_gone", now_ms);
 		return 0;
 	}
