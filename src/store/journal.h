@@ -36,36 +36,33 @@ struct journal_call {
 };
 
 struct journal_ops {
-	int (*begin)(struct journal *journal) must_check;
-	int (*commit)(struct journal *journal) must_check;
+	int (*begin)(struct journal *journal);
+	int (*commit)(struct journal *journal);
 	void (*rollback)(struct journal *journal);
 
-	int (*probe)(struct journal *journal) must_check; /* writes, to see whether that works */
+	int (*probe)(struct journal *journal); /* writes, to see whether that works */
 
 	/* Each replaces what was there under the same name. */
-	int (*put_hold)(struct journal *journal, const struct journal_hold *hold) must_check;
-	int (*remove_hold)(struct journal *journal, const char *id) must_check;
-	int (*put_meter)(struct journal *journal, const char *name, uint64_t bytes,
-			 uint64_t spent) must_check;
-	int (*put_call)(struct journal *journal, const struct journal_call *call) must_check;
-	int (*put_run)(struct journal *journal, const char *run_id, uint64_t begun_at) must_check;
-	int (*put_revocation)(struct journal *journal, const char *run_id) must_check;
+	int (*put_hold)(struct journal *journal, const struct journal_hold *hold);
+	int (*remove_hold)(struct journal *journal, const char *id);
+	int (*put_meter)(struct journal *journal, const char *name, uint64_t bytes, uint64_t spent);
+	int (*put_call)(struct journal *journal, const struct journal_call *call);
+	int (*put_run)(struct journal *journal, const char *run_id, uint64_t begun_at);
+	int (*put_revocation)(struct journal *journal, const char *run_id);
 
 	/* What is not there is 0. */
 	int (*load_meter)(struct journal *journal, const char *name, uint64_t *ret_bytes,
-			  uint64_t *ret_spent) must_check;
-	int (*load_run)(struct journal *journal, const char *run_id,
-			uint64_t *ret_begun_at) must_check;
+			  uint64_t *ret_spent);
+	int (*load_run)(struct journal *journal, const char *run_id, uint64_t *ret_begun_at);
 	/* 1 when there is one, else 0. */
 	int (*load_call)(struct journal *journal, const char *call_id,
-			 struct journal_call *ret_call) must_check;
+			 struct journal_call *ret_call);
 	/* All of them, one by one. */
 	int (*load_holds)(struct journal *journal,
 			  void (*on_hold)(void *owner, const struct journal_hold *hold),
-			  void *owner) must_check;
+			  void *owner);
 	int (*load_revocations)(struct journal *journal,
-				void (*on_revoked)(void *owner, const char *run_id),
-				void *owner) must_check;
+				void (*on_revoked)(void *owner, const char *run_id), void *owner);
 	void (*close)(struct journal *journal);
 };
 

@@ -132,7 +132,7 @@ static enum store_verdict decide(struct local *local, struct store_reservation *
 	return STORE_GRANTED;
 }
 
-/* What could not be written was not granted. */
+/* What could not be written was not granted (INV-FAIL-CLOSED). */
 static void take_back(struct local *local, struct store_reservation *asked)
 {
 	struct hold *hold;
@@ -252,28 +252,30 @@ static void release(struct local *local, struct hold *hold)
 	local_end_hold(local, hold);
 }
 
-/* The meter of a run or an account, with a user; the caller gives that up. NULL: unreachable. */
-static struct tally *open_tally(struct local *local, const char *kind, const char *name,
-				uint64_t now_ms)
+/* The meters of a call: with a user each, which the caller gives up. False: unreachable. */
+static bool open_tallies(struct local *local, const struct store_call *call, uint64_t now_ms,
+			 struct tally **ret_tallies, size_t *ret_count)
 {
-	size_t size = strlen(kind) + strlen(name) + 1;
-	_cleanup_free_ char *meter = local_alloc(size);
-	struct tally *tally;
+	const struct {
+		const char *kind, *name;
+	} owners[] = { { "run:", call->run_id }, { "account:", call->account } };
 
-	snprintf(meter, size, "%s%s", kind, name);
-	tally = local_get_tally(local, meter, now_ms);
-	if (!local_load_tally(local, tally))
-		return NULL;
-	tally->user_count++;
-	return tally;
-}
+	*ret_count = 0;
+	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
+		size_t size = strlen(owners[i].kind) + strlen(owners[i].name) + 1;
+		_cleanup_free_ char *meter = local_alloc(size);
+		struct tally *tally;
 
-static void correct(struct local *local, struct tally *tally, const struct store_call *call)
-{
-	meter_correct(&tally->meter, call->counted, call->cost);
-	watch_money(local, tally);
-	if (call->counted != call->cost)
-		local_touch_tally(local, tally);
+		if (!owners[i].name[0])
+			continue;
+		snprintf(meter, size, "%s%s", owners[i].kind, owners[i].name);
+		tally = local_get_tally(local, meter, now_ms);
+		if (!local_load_tally(local, tally))
+			return false;
+		tally->user_count++;
+		ret_tallies[(*ret_count)++] = tally;
+	}
+	return true;
 }
 
 /* Everything that can fail has not; what is written later is in memory until then. */
@@ -286,50 +288,59 @@ static void apply_call(struct local *local, struct store_call *call, struct tall
 		call->was_known = true;
 		release(local, hold);
 	}
-	for (size_t i = 0; i < count; i++)
-		correct(local, tallies[i], call);
+	for (size_t i = 0; i < count; i++) {
+		meter_correct(&tallies[i]->meter, call->counted, call->cost);
+		watch_money(local, tallies[i]);
+		local_touch_tally(local, tallies[i]);
+	}
 	local_remember_call(local, call->call_id, call->cost, true);
 }
 
-static enum store_verdict count_call(struct local *local, struct store_call *call, uint64_t now_ms)
+/* False: unreachable, and nothing has changed. */
+static bool count_call(struct local *local, struct store_call *call, uint64_t now_ms)
 {
-	struct tally *tallies[2] = { NULL };
+	struct tally *tallies[2];
 	struct journal_call known;
-	size_t count = 0;
-	int r;
+	bool is_open;
+	size_t count;
+	int r = local_find_call(local, call->call_id, &known);
 
-	call->was_known = false;
-	call->counted = 0;
-	if (!local_load(local) || (!local->store.is_reachable && !local_write(local)))
-		return STORE_UNREACHABLE;
-	if (!call->call_id[0]) /* could not be told from another, and would count each time */
-		return STORE_GRANTED;
-	r = local_find_call(local, call->call_id, &known);
 	if (r < 0)
-		return STORE_UNREACHABLE;
+		return false;
 	call->was_known = r > 0;
 	call->counted = known.cost;
 	if (r > 0 && known.is_truth && known.cost == call->cost)
-		return STORE_GRANTED;
-	tallies[count] = open_tally(local, "run:", call->run_id, now_ms);
-	count += tallies[count] != NULL;
-	if (count > 0 && call->account[0]) {
-		tallies[count] = open_tally(local, "account:", call->account, now_ms);
-		count += tallies[count] != NULL;
-	}
-	r = count < (call->account[0] ? 2 : 1) ? -1 : 0;
-	if (r == 0)
+		return true;
+	is_open = open_tallies(local, call, now_ms, tallies, &count);
+	if (is_open)
 		apply_call(local, call, tallies, count);
-	for (size_t i = 0; i < count; i++)
-		tallies[i]->user_count--;
-	return r == 0 && local_write(local) ? STORE_GRANTED : STORE_UNREACHABLE;
+	while (count-- > 0)
+		tallies[count]->user_count--;
+	return is_open;
+}
+
+static enum store_verdict reconcile_one(struct local *local, struct store_call *call,
+					uint64_t now_ms)
+{
+	call->was_known = false;
+	call->counted = 0;
+	if (!call->call_id[0]) /* could not be told from another, and would count each time */
+		return STORE_GRANTED;
+	/* What is known not to work is not tried with something that cannot be taken back. */
+	if (!local_load(local) || (!local->store.is_reachable && !local_write(local)))
+		return STORE_UNREACHABLE;
+	if (!count_call(local, call, now_ms))
+		return STORE_UNREACHABLE;
+	if (local_has_unwritten(local) && !local_write(local))
+		return STORE_UNREACHABLE;
+	return STORE_GRANTED;
 }
 
 static void reconcile(struct store *store, struct store_call *call, uint64_t now_ms)
 {
 	struct local *local = local_of(store);
 
-	call->verdict = counted(local, count_call(local, call, now_ms));
+	call->verdict = counted(local, reconcile_one(local, call, now_ms));
 	call->on_done(call, now_ms);
 	tell_news(local, now_ms);
 }

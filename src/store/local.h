@@ -130,6 +130,10 @@ void local_hurry(struct local *local);
 
 bool local_has_unwritten(const struct local *local);
 
+/* 1 when the journal has it, 0, or -EIO. */
+int local_load_call(struct local *local, const char *call_id,
+		    struct journal_call *ret_call) must_check;
+
 /* Each is true when it has worked, as it always has without a journal. */
 bool local_load(struct local *local) must_check; /* what was left, once */
 bool local_load_tally(struct local *local, struct tally *tally) must_check;

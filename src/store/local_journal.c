@@ -102,6 +102,17 @@ bool local_load_tally(struct local *local, struct tally *tally)
 	return load_tally(local, tally) == 0 || note_failure(local);
 }
 
+int local_load_call(struct local *local, const char *call_id, struct journal_call *ret_call)
+{
+	int r = 0;
+
+	if (local->journal)
+		r = local->journal->ops->load_call(local->journal, call_id, ret_call);
+	if (r < 0)
+		note_failure(local);
+	return r;
+}
+
 /* ---- writing ---- */
 
 static int write_tallies(struct local *local)

@@ -150,7 +150,7 @@ int local_find_call(struct local *local, const char *call_id, struct journal_cal
 		ret_call->is_truth = call->is_truth;
 		return 1;
 	}
-	return local->journal ? local->journal->ops->load_call(local->journal, key, ret_call) : 0;
+	return local_load_call(local, key, ret_call);
 }
 
 static void forget_oldest_call(struct local *local)

@@ -69,15 +69,15 @@ static const char *const statements[STATEMENT_COUNT] = {
 	[PUT_METER] = "INSERT OR REPLACE INTO meter VALUES (?1, ?2, ?3)",
 	[PUT_CALL] = "INSERT OR REPLACE INTO call VALUES (?1, ?2, ?3, ?4)",
 	/* Two go for each that comes: what is old becomes less, and none waits for long. */
-	[PRUNE_CALLS] = "DELETE FROM call WHERE id IN (SELECT id FROM call WHERE counted_at < ?1"
-			" ORDER BY counted_at LIMIT ?2)",
+	[PRUNE_CALLS] = ("DELETE FROM call WHERE id IN (SELECT id FROM call"
+			 " WHERE counted_at < ?1 ORDER BY counted_at LIMIT ?2)"),
 	[PUT_RUN] = "INSERT OR REPLACE INTO run VALUES (?1, ?2)",
 	[PUT_REVOCATION] = "INSERT OR REPLACE INTO revocation VALUES (?1, ?2)",
 	[LOAD_METER] = "SELECT bytes, spent FROM meter WHERE name = ?1",
 	[LOAD_RUN] = "SELECT begun_at FROM run WHERE id = ?1",
 	[LOAD_CALL] = "SELECT cost, is_truth FROM call WHERE id = ?1",
-	[LOAD_HOLDS] = "SELECT id, meter_1, meter_2, meter_3, bytes, spend, made_at, call_id"
-		       " FROM hold",
+	[LOAD_HOLDS] = ("SELECT id, meter_1, meter_2, meter_3, bytes, spend, made_at, call_id"
+			" FROM hold"),
 	[LOAD_REVOCATIONS] = "SELECT run_id FROM revocation",
 };
 

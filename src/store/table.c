@@ -13,7 +13,7 @@
 
 static struct table_entry **new_slots(size_t size)
 {
-	struct table_entry **slots = calloc(size, sizeof(*slots));
+	struct table_entry **slots = calloc(size, sizeof(struct table_entry *));
 
 	if (!slots)
 		die_no_memory();
