@@ -1,39 +1,273 @@
 /* SPDX-License-Identifier: MIT */
-/* The store with a file. */
-#include "unit.h"
+/* The store with a file: what all have to do, whose the file is, and what is not in it. */
+#include "store/desk.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "store/conformance.h"
-#include "store/journal.h"
+#include "store/local.h"
 
-static char path[] = "/tmp/warder-sqlite-XXXXXX/state.db";
+static struct loop loop;
 
-static struct store *open_sqlite(struct loop *loop)
+static int set_up(void **state)
+{
+	return desk_make_dir(state) < 0 ? -1 : loop_init(&loop);
+}
+
+static int tear_down(void **state)
+{
+	loop_fini(&loop);
+	return desk_remove_dir(state);
+}
+
+/* What another program does to the file. */
+static void execute(const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(desk_path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+static void expect_refusal(const char *why)
+{
+	struct err err = { 0 };
+
+	assert_null(journal_open_sqlite(desk_path, &err));
+	if (!strstr(err.text, why))
+		print_error("%s\n", err.text);
+	assert_non_null(strstr(err.text, why));
+}
+
+static off_t size_of(const char *suffix)
+{
+	char path[sizeof(desk_path) + 16];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s%s", desk_path, suffix);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	return st.st_size;
+}
+
+/* ---- the file ---- */
+
+static void nobody_else_can_read_it(void **state)
+{
+	mode_t before = umask(0);
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	umask(before);
+	assert_non_null(store);
+	desk_reserve(store, "a", "run:x", (struct limits){ .spend = CENT }, 0, CENT);
+	assert_true(size_of("") > 0);
+	assert_true(size_of("-wal") > 0);
+	store->ops->close(store);
+	assert_int_equal(chmod(desk_path, 0640), 0);
+	expect_refusal("chmod 600");
+	assert_int_equal(chmod(desk_path, 0600), 0); /* the control */
+	store = desk_open(&loop);
+	assert_non_null(store);
+	store->ops->close(store);
+}
+
+/* In a process that has nothing of this one. */
+static void expect_refusal_elsewhere(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		execl("/proc/self/exe", "second-keeper", desk_path, NULL);
+		_exit(3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int be_refused(const char *path)
 {
 	struct err err = { 0 };
 	struct journal *journal = journal_open_sqlite(path, &err);
 
-	if (!journal)
-		print_error("%s\n", err.text);
-	return journal ? store_local_new(loop, journal) : NULL;
+	if (journal)
+		journal->ops->close(journal);
+	return !journal && strstr(err.text, "PostgreSQL or Redis") ? 0 : 1;
 }
 
-int main(void)
+static void a_second_keeper_is_told_what_to_use_instead(void **state)
 {
-	char *end = strrchr(path, '/');
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	assert_non_null(store);
+	expect_refusal_elsewhere(); /* nothing has been asked for yet */
+	desk_reserve(store, "a", "run:x", (struct limits){ .spend = CENT }, 0, CENT);
+	expect_refusal_elsewhere();
+	expect_refusal("PostgreSQL or Redis"); /* in this process */
+	expect_refusal_elsewhere();            /* that has not cost the lock */
+	desk_settle(store, "a", 0, CENT, "");
+	desk_flush(store);
+	assert_true(store->is_reachable);
+	store->ops->close(store);
+	store = desk_open(&loop); /* the control: when the first is gone */
+	assert_non_null(store);
+	assert_int_equal(desk_read(store, "run:x").spent, CENT);
+	store->ops->close(store);
+}
+
+static void what_is_not_ours_is_refused(void **state)
+{
+	struct store *store = desk_open(&loop);
+	FILE *file;
+
+	(void)state;
+	assert_non_null(store);
+	store->ops->close(store);
+	execute("PRAGMA user_version = 2");
+	expect_refusal("newer warder");
+	execute("PRAGMA user_version = 0");
+	expect_refusal("another program");
+	execute("PRAGMA user_version = 1"); /* the control */
+	store = desk_open(&loop);
+	assert_non_null(store);
+	store->ops->close(store);
+	file = fopen(desk_path, "w");
+	assert_non_null(file);
+	for (int i = 0; i < 1000; i++)
+		fputs("this is no database\n", file);
+	fclose(file);
+	expect_refusal("not a database");
+	unlink(desk_path);
+	assert_int_equal(mkdir(desk_path, 0700), 0);
+	expect_refusal("not a regular file");
+	assert_int_equal(rmdir(desk_path), 0);
+	snprintf(desk_path, sizeof(desk_path), "%s/no/db", desk_dir);
+	expect_refusal("No such file");
+	snprintf(desk_path, sizeof(desk_path), "%s/state.db", desk_dir);
+}
+
+/* ---- what is in it ---- */
+
+static void rates_and_places_alone_are_not_written(void **state)
+{
+	const struct limits limits = { .rate_milli = 100000000, .burst = 100000, .concurrent = 5 };
+	struct store *store = desk_open(&loop);
+	char id[STORE_ID_MAX];
+	off_t before;
+
+	(void)state;
+	assert_non_null(store);
+	assert_int_equal(desk_open_run(store, "r"), STORE_GRANTED);
+	before = size_of("-wal");
+	for (int i = 0; i < 1000; i++) {
+		snprintf(id, sizeof(id), "hold-%d", i);
+		assert_int_equal(desk_reserve(store, id, "run:r", limits, 100, 0), STORE_GRANTED);
+		desk_settle(store, id, 50, 0, "");
+		desk_flush(store);
+	}
+	assert_int_equal(size_of("-wal"), before);
+	/* What was counted is, a second later, at once. */
+	assert_int_equal(loop_turn(&loop, 1200), 0);
+	assert_in_range(size_of("-wal"), before + 1, before + 5 * 4200);
+	/* The control: one with money is. */
+	before = size_of("-wal");
+	assert_int_equal(desk_reserve(store, "m", "run:r", limits, 0, 1), STORE_GRANTED);
+	assert_true(size_of("-wal") > before);
+	store->ops->close(store);
+	store = desk_open(&loop);
+	assert_int_equal(desk_read(store, "run:r").bytes, 50000);
+	store->ops->close(store);
+}
+
+static void meters_at_rest_are_read_again(void **state)
+{
+	const struct limits limits = { .bytes = 100 };
+	struct store *store = desk_open(&loop);
+	char id[STORE_ID_MAX], meter[64];
+
+	(void)state;
+	assert_non_null(store);
+	for (int i = 0; i < 3000; i++) {
+		snprintf(meter, sizeof(meter), "host:h%d.test", i);
+		snprintf(id, sizeof(id), "hold-%d", i);
+		assert_int_equal(desk_reserve(store, id, meter, limits, 60, 0), STORE_GRANTED);
+		desk_settle(store, id, 60, 0, "");
+		desk_flush(store);
+	}
+	assert_true(OWNER_OF(store, struct local, store)->tallies.count < 100);
+	for (int i = 0; i < 3000; i++) {
+		snprintf(meter, sizeof(meter), "host:h%d.test", i);
+		assert_int_equal(desk_reserve(store, "next", meter, limits, 50, 0), STORE_NO_BYTES);
+	}
+	store->ops->close(store);
+}
+
+/* Without a limit it is not read from the file; what it has there is not lost by that. */
+static void what_was_used_before_is_added_to(void **state)
+{
+	struct store *store;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 3; i++) {
+		store = desk_open(&loop);
+		assert_non_null(store);
+		desk_reserve(store, "a", "run:x", (struct limits){ .concurrent = 1 }, 0, 0);
+		desk_settle(store, "a", 10, CENT, "");
+		store->ops->close(store);
+		store = desk_open(&loop);
+		assert_non_null(store);
+		assert_int_equal(desk_read(store, "run:x").bytes, 10 * i);
+		assert_int_equal(desk_read(store, "run:x").spent, CENT * i);
+		store->ops->close(store);
+	}
+}
+
+static void calls_are_forgotten_after_a_month(void **state)
+{
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	assert_non_null(store);
+	assert_int_equal(desk_reconcile(store, "old", "x", CENT).verdict, STORE_GRANTED);
+	assert_int_equal(desk_reconcile(store, "new", "x", CENT).verdict, STORE_GRANTED);
+	store->ops->close(store);
+	execute("UPDATE call SET counted_at = counted_at - 31 * 86400 WHERE id = 'old';"
+		"UPDATE call SET counted_at = counted_at - 29 * 86400 WHERE id = 'new'");
+	store = desk_open(&loop);
+	assert_non_null(store);
+	assert_false(desk_reconcile(store, "old", "x", CENT).was_known);
+	assert_true(desk_reconcile(store, "new", "x", CENT).was_known);
+	store->ops->close(store);
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		FRESH(nobody_else_can_read_it),
+		FRESH(a_second_keeper_is_told_what_to_use_instead),
+		FRESH(what_is_not_ours_is_refused),
+		FRESH(rates_and_places_alone_are_not_written),
+		FRESH(meters_at_rest_are_read_again),
+		FRESH(what_was_used_before_is_added_to),
+		FRESH(calls_are_forgotten_after_a_month),
+	};
 	int failed;
 
-	*end = '\0';
-	if (!mkdtemp(path))
+	if (argc == 2)
+		return be_refused(argv[1]);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	if (desk_make_dir(NULL) < 0)
 		return 1;
-	*end = '/';
-	failed = conformance_run(
-		&(struct backend){ .name = "sqlite", .open = open_sqlite, .is_lasting = true });
-	unlink(path);
-	*end = '\0';
-	rmdir(path);
-	return failed;
+	failed += conformance_run(
+		&(struct backend){ .name = "sqlite", .open = desk_open, .is_lasting = true });
+	return failed + (desk_remove_dir(NULL) < 0);
 }
