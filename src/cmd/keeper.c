@@ -14,11 +14,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/result_file.h"
 #include "cmd/state.h"
 #include "config/file.h"
-#include "keeper/peer.h"
+#include "keeper/limiter.h"
 #include "sys/heap.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
@@ -211,6 +212,24 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 	return charter->vault.count > 0 ? tell_placeholders((*ret_run)->terms, err) : 0;
 }
 
+/* Limits of one run are counted in memory: they end with it. */
+static bool has_limits(const struct keeper_config *config)
+{
+	const struct limits *run = &config->run_limits;
+
+	return run->rate_milli || run->concurrent || run->bytes || run->spend ||
+	       config->account_limit_count > 0 || config->host_limit_count > 0;
+}
+
+static void open_store(struct keeper *keeper, const struct keeper_config *config)
+{
+	if (!has_limits(config))
+		return;
+	keeper->store = store_local_new(&keeper->loop, NULL);
+	keeper->store->owner = keeper;
+	keeper->store->on_news = limiter_on_news;
+}
+
 /* Everything that can fail before the agent is there. */
 static int open_all(struct private_keeper *private, const struct keeper_config *config,
 		    struct charter *charter, struct err *err)
@@ -221,8 +240,10 @@ static int open_all(struct private_keeper *private, const struct keeper_config *
 	int r = keeper_open(&private->keeper, charter, err);
 
 	stream_init_plain(&link, LINK_FD);
-	if (r == 0)
+	if (r == 0) {
+		open_store(&private->keeper, config);
 		r = make_run(config, charter, &run, err);
+	}
 	if (r == 0 && config->learn)
 		r = open_draft(config->learn, &private->draft, err);
 	if (r == 0)
@@ -240,6 +261,8 @@ static int open_all(struct private_keeper *private, const struct keeper_config *
 	}
 	peer->on_over = on_peer_over;
 	peer->owner = private;
+	if (run && config->run_limits.duration_ms)
+		run->ends_ms = clock_now_ms() + config->run_limits.duration_ms;
 	peer->learn = config->learn ? learn_new() : NULL;
 	private->owner = (struct loop_source){ .fd = -1, .on_ready = on_owner_gone };
 	r = loop_add(&private->keeper.loop, &private->owner, STATUS_FD, LOOP_READ);
