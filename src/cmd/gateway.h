@@ -24,7 +24,7 @@ struct gateway {
 
 #define GATEWAY_INIT                                                                               \
 	{                                                                                          \
-		.control_fd = -1, .status_fd = -1, .link_fd = -1                                                  \
+		.control_fd = -1, .status_fd = -1, .link_fd = -1                                   \
 	}
 
 /* What the keeper is told beside the words of its options. */

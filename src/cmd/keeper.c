@@ -221,13 +221,18 @@ static bool has_limits(const struct keeper_config *config)
 	       config->account_limit_count > 0 || config->host_limit_count > 0;
 }
 
+static void on_news(struct store *store, enum store_news news, const char *about, uint64_t now_ms)
+{
+	limiter_on_news(store->owner, news, about, now_ms);
+}
+
 static void open_store(struct keeper *keeper, const struct keeper_config *config)
 {
 	if (!has_limits(config))
 		return;
 	keeper->store = store_local_new(&keeper->loop, NULL);
 	keeper->store->owner = keeper;
-	keeper->store->on_news = limiter_on_news;
+	keeper->store->on_news = on_news;
 }
 
 /* Everything that can fail before the agent is there. */

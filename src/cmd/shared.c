@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/handover.h"
 #include "cmd/listen.h"
 #include "cmd/shared_charter.h"
 #include "cmd/state.h"
@@ -25,11 +26,13 @@
 #include "keeper/control.h"
 #include "keeper/limiter.h"
 #include "keeper/remote.h"
+#include "store/lent.h"
 #include "sys/heap.h"
 #include "sys/listen_fds.h"
 #include "sys/notify.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
+#include "sys/status.h"
 #include "warder.h"
 
 #define FDS 65536 /* links and connections of thousands of runs */
@@ -44,7 +47,11 @@ struct shared {
 	struct admin admin;
 	struct notices notices;
 	struct notify notify;
-	struct listen_fds given; /* by the service manager */
+	struct listen_fds given; /* by the service manager, or by the keeper that was here before */
+	int handover_fd, store_fd; /* of that; or -1 */
+	struct lender *lender;     /* ... as long as it has runs, or NULL */
+	struct handover *handover; /* to the next one, or NULL */
+	bool has_lent, is_handed_over;
 	uid_t users[SHARED_USERS_MAX];
 	size_t user_count;
 	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
@@ -124,6 +131,7 @@ static int open_listener(struct shared *shared, const char *name, int type,
 }
 
 static void on_drain_asked(void *owner, uint64_t now_ms);
+static void on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms);
 
 static int open_control(struct shared *shared, const struct shared_config *config, struct err *err)
 {
@@ -135,19 +143,15 @@ static int open_control(struct shared *shared, const struct shared_config *confi
 		.user_count = shared->user_count,
 		.audit = shared->audit,
 		.on_drain = on_drain_asked,
+		.on_hand_over = on_hand_over,
 		.owner = shared,
 	};
 	int r = 0;
 
 	snprintf(mode, sizeof(mode), "%04o", (unsigned int)config->control_mode);
-	if (endpoint.path) {
-		snprintf(shared->control_path, sizeof(shared->control_path), "%s", endpoint.path);
-	} else {
-		r = state_control_path(shared->control_path, err);
-		if (r == 0)
-			r = state_make_directory(shared->control_path, err);
-	}
 	endpoint.path = shared->control_path;
+	if (!config->control.path)
+		r = state_make_directory(shared->control_path, err);
 	if (r == 0)
 		r = open_listener(shared, "control", SOCK_SEQPACKET, &endpoint, mode,
 				  &control.listener_fd, err);
@@ -275,6 +279,128 @@ static void reload(struct shared *shared, uint64_t now_ms)
 	notify_ready(&shared->notify, "ready");
 }
 
+/* ---- handing over ---- */
+
+/* What the store tells is also for whoever borrows it. */
+static void on_news(struct store *store, enum store_news news, const char *about, uint64_t now_ms)
+{
+	struct shared *shared = store->owner;
+
+	limiter_on_news(&shared->keeper, news, about, now_ms);
+	if (shared->lender)
+		lender_tell(shared->lender, news, about);
+}
+
+static void pause_listening(void *owner)
+{
+	control_pause(((struct shared *)owner)->control);
+}
+
+static void resume_listening(void *owner)
+{
+	struct shared *shared = owner;
+
+	if (control_resume(shared->control) < 0)
+		loop_end(&shared->keeper.loop); /* nobody would ever be heard again */
+	handover_free(shared->handover);
+	shared->handover = NULL;
+}
+
+/* Runs that live are told to a store that does not know them. */
+static void use_store(struct shared *shared, struct store *store)
+{
+	shared->keeper.store = store;
+	store->owner = shared;
+	store->on_news = on_news;
+	for (struct peer *peer = shared->keeper.peers; peer; peer = peer->next)
+		if (peer->run && peer->run->is_enrolled)
+			store_reopen_run(store, peer->run->run_id, clock_now_ms());
+	if (shared->lender)
+		lender_set_store(shared->lender, store);
+}
+
+/* Only a store of one process has to be given up. */
+static int lend_store(void *owner, int *ret_fd)
+{
+	struct shared *shared = owner;
+	struct store *store = shared->keeper.store;
+	int pair[2];
+
+	if (!store->ops->is_of_one_process)
+		return 0;
+	if (!store->is_reachable)
+		return -EBUSY;
+	limiter_flush(&shared->keeper, clock_now_ms()); /* what was asked is answered */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	store->ops->close(store);
+	use_store(shared, store_lent_new(&shared->keeper.loop, pair[0]));
+	shared->has_lent = true;
+	*ret_fd = pair[1];
+	return 0;
+}
+
+/* Nothing came of it. A store that cannot be had again leaves nothing to serve by. */
+static void reopen_store(void *owner)
+{
+	struct shared *shared = owner;
+	struct store *lent = shared->keeper.store, *store;
+	struct err err;
+
+	if (!shared->has_lent)
+		return;
+	shared->has_lent = false;
+	if (store_open(shared_charter_config(shared->keeper.charter)->store, &shared->keeper.loop,
+		       &store, &err) < 0) {
+		say(shared, NOTICE_STORE_LOST, err.text, clock_now_ms());
+		loop_end(&shared->keeper.loop);
+		return;
+	}
+	use_store(shared, store);
+	lent->ops->close(lent);
+}
+
+static void leave(void *owner, pid_t successor, uint64_t now_ms)
+{
+	struct shared *shared = owner;
+
+	control_stop_listening(shared->control);
+	remote_free(shared->remote);
+	shared->remote = NULL;
+	admin_close(&shared->admin);
+	shared->is_handed_over = true;
+	keeper_notice(&shared->keeper, NOTICE_HANDED_OVER, now_ms,
+		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
+	notify_main_pid(&shared->notify, successor);
+	on_drain_asked(shared, now_ms);
+}
+
+static void on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
+{
+	static const struct handover_ops ops = { pause_listening, resume_listening, leave,
+						 lend_store, reopen_store };
+	struct shared *shared = owner;
+	struct handover_part parts[HANDOVER_PARTS_MAX];
+	size_t count = 0;
+	int r;
+
+	(void)now_ms;
+	if (shared->handover || shared->keeper.is_draining) {
+		r = status_send(fd, STATUS_FAILED, "it is being stopped, or replaced, already");
+		(void)r;
+		close_fd(&fd);
+		return;
+	}
+	parts[count++] = (struct handover_part){ "control", control_listener(shared->control) };
+	if (shared->admin.listener_fd >= 0 && shared->admin.loop)
+		parts[count++] = (struct handover_part){ "admin", shared->admin.listener_fd };
+	if (shared->remote)
+		parts[count++] = (struct handover_part){ "listen",
+							 remote_listener(shared->remote) };
+	shared->handover = handover_begin(&shared->keeper.loop, fd, pid, parts, count, &ops,
+					  shared);
+}
+
 /* ---- ending ---- */
 
 static void on_drain_over(struct loop_timer *timer, uint64_t now_ms)
@@ -351,24 +477,43 @@ static int open_log(struct shared *shared, const struct shared_config *config, s
 	return r < 0 ? r : keeper_open_audit(&shared->keeper, shared->audit, err);
 }
 
+static void on_lender_over(void *owner)
+{
+	((struct shared *)owner)->lender = NULL;
+}
+
 static int open_store(struct shared *shared, const struct shared_config *config, struct err *err)
 {
 	int r = store_open(config->store, &shared->keeper.loop, &shared->keeper.store, err);
 
 	if (r < 0)
 		return r;
-	shared->keeper.store->owner = &shared->keeper;
-	shared->keeper.store->on_news = limiter_on_news;
+	use_store(shared, shared->keeper.store);
+	/* The one before us counts by it as long as it has runs. */
+	if (shared->store_fd >= 0)
+		shared->lender = lender_new(shared->keeper.store, take_fd(&shared->store_fd));
+	if (shared->lender)
+		lender_set_on_over(shared->lender, on_lender_over, shared);
+	return 0;
+}
+
+static int find_control(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	if (!config->control.path)
+		return state_control_path(shared->control_path, err);
+	snprintf(shared->control_path, sizeof(shared->control_path), "%s", config->control.path);
 	return 0;
 }
 
 static int open_service_manager(struct shared *shared, const struct shared_config *config,
 				struct err *err)
 {
-	int r = listen_fds_open(&shared->given, err);
+	int r = notify_open(&shared->notify, err);
 
-	(void)config;
-	return r < 0 ? r : notify_open(&shared->notify, err);
+	if (r < 0 || !config->take_over)
+		return r < 0 ? r : listen_fds_open(&shared->given, err);
+	return handover_ask(shared->control_path, &shared->handover_fd, &shared->given,
+			    &shared->store_fd, err);
 }
 
 static int drop_privileges(struct shared *shared, const struct shared_config *config,
@@ -387,18 +532,29 @@ static int drop_privileges(struct shared *shared, const struct shared_config *co
 	return 0;
 }
 
+/* From here on whoever was there before takes no more runs. */
+static int take_place(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	(void)config;
+	return shared->handover_fd < 0 ? 0 : handover_finish(shared->handover_fd, err);
+}
+
 /* In this order: nobody can ask for what is not there yet. */
 static int (*const stages[])(struct shared *, const struct shared_config *, struct err *) = {
-	find_users, open_log,    open_store,   open_service_manager,
-	open_admin, open_remote, open_control, drop_privileges,
+	find_users, open_log,    find_control, open_service_manager, open_store,
+	open_admin, open_remote, open_control, drop_privileges,      take_place,
 };
 
 static void close_all(struct shared *shared)
 {
 	int fd = shared->signals.fd;
 
-	if (shared->control)
+	if (shared->control && !shared->is_handed_over)
 		unlink(shared->control_path);
+	handover_free(shared->handover);
+	close_fd(&shared->handover_fd);
+	close_fd(&shared->store_fd);
+	lender_free(shared->lender);
 	control_free(shared->control);
 	remote_free(shared->remote);
 	admin_close(&shared->admin);
@@ -445,6 +601,8 @@ int cmd_shared_keeper(int argc, char **argv)
 		.signals = { .fd = -1, .on_ready = on_signal },
 		.drain_timer = { .on_due = on_drain_over },
 		.notify = { .fd = -1 },
+		.handover_fd = -1,
+		.store_fd = -1,
 	};
 	struct charter *charter;
 	struct err err = { 0 };

@@ -197,6 +197,7 @@ static int read_keeper(void *data, const struct option *option, const char *text
 /* ---- the table ---- */
 
 static const struct option rows[] = {
+#define FLAG      OPTION_FLAG, NULL
 #define STRING    OPTION_STRING, NULL
 #define CHOICE    OPTION_CHOICE, NULL
 #define DURATION  OPTION_DURATION, NULL

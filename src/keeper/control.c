@@ -42,6 +42,7 @@ struct control {
 	struct loop_source source;
 	struct keeper *keeper;
 	struct control_config config;
+	int listener_fd; /* owned; -1 once it is closed */
 	struct visitor *visitors;
 	size_t visitor_count;
 };
@@ -495,6 +496,20 @@ static void on_drain(struct visitor *visitor, struct bytes words, int *fd, uint6
 	config->on_drain(config->owner, now_ms);
 }
 
+/* The connection is not a visitor's any more. */
+static void on_hand_over(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+{
+	const struct control_config *config = &visitor->control->config;
+	pid_t pid = visitor->who.pid;
+	int taken = fcntl(visitor->source.fd, F_DUPFD_CLOEXEC, 3);
+
+	(void)words;
+	(void)fd;
+	close_visitor(visitor, now_ms);
+	if (taken >= 0)
+		config->on_hand_over(config->owner, taken, pid, now_ms);
+}
+
 /* ---- packets ---- */
 
 static const struct {
@@ -505,6 +520,7 @@ static const struct {
 	{ CONTROL_REGISTER, false, on_register },  { CONTROL_LIST, false, on_list },
 	{ CONTROL_SHOW, false, on_show },          { CONTROL_REVOKE, false, on_revoke },
 	{ CONTROL_OPEN_GATE, true, on_open_gate }, { CONTROL_DRAIN, true, on_drain },
+	{ CONTROL_HAND_OVER, true, on_hand_over },
 };
 
 static void handle(struct visitor *visitor, struct bytes packet, int *fd, uint64_t now_ms)
@@ -584,6 +600,7 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 		die_no_memory();
 	control->keeper = keeper;
 	control->config = *config;
+	control->listener_fd = config->listener_fd;
 	control->source = (struct loop_source){ .fd = -1, .on_ready = on_knock };
 	r = loop_add(&keeper->loop, &control->source, config->listener_fd, LOOP_READ);
 	if (r < 0) {
@@ -594,12 +611,25 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 	return 0;
 }
 
+int control_listener(const struct control *control)
+{
+	return control->listener_fd;
+}
+
+void control_pause(struct control *control)
+{
+	loop_remove(&control->keeper->loop, &control->source);
+}
+
+int control_resume(struct control *control)
+{
+	return loop_add(&control->keeper->loop, &control->source, control->listener_fd, LOOP_READ);
+}
+
 void control_stop_listening(struct control *control)
 {
-	int fd = control->source.fd;
-
-	loop_remove(&control->keeper->loop, &control->source);
-	close_fd(&fd);
+	control_pause(control);
+	close_fd(&control->listener_fd);
 }
 
 void control_free(struct control *control)

@@ -13,6 +13,7 @@
  *   show       S  RUN  ◀ RUN, DONE
  *   revoke     X  RUN  ◀ DONE
  *   drain      D  ◀ DONE; the keeper ends when the last run has
+ *   hand over  H  what follows is between two keepers; see cmd/handover.h
  *
  * Whatever goes wrong is answered by FAILED.
  */
@@ -31,6 +32,7 @@ enum control_request {
 	CONTROL_SHOW = 'S',
 	CONTROL_REVOKE = 'X',
 	CONTROL_DRAIN = 'D',
+	CONTROL_HAND_OVER = 'H',
 };
 
 struct control;
@@ -42,13 +44,20 @@ struct control_config {
 	const char *audit; /* where the log is, for summaries; borrowed */
 	/* No more runs are to begin; once there is none, the keeper is to end. */
 	void (*on_drain)(void *owner, uint64_t now_ms);
+	/* Somebody wants to take our place; the descriptor is the callee's. */
+	void (*on_hand_over)(void *owner, int fd, pid_t pid, uint64_t now_ms);
 	void *owner;
 };
 
 int control_new(struct keeper *keeper, const struct control_config *config,
 		struct control **ret_control, struct err *err) must_check;
 
-/* No new connections; those that there are stay. */
+/* The listener, which stays the control's. */
+int control_listener(const struct control *control);
+
+/* No new connections for a while, or for good; those that there are stay. */
+void control_pause(struct control *control);
+int control_resume(struct control *control) must_check;
 void control_stop_listening(struct control *control);
 
 /* Ends every connection. */

@@ -229,9 +229,9 @@ static bool is_about(const struct run *run, enum store_news news, const char *ab
 	       strcmp(run->account, about + 8) == 0;
 }
 
-void limiter_on_news(struct store *store, enum store_news news, const char *about, uint64_t now_ms)
+void limiter_on_news(struct keeper *keeper, enum store_news news, const char *about,
+		     uint64_t now_ms)
 {
-	struct keeper *keeper = store->owner;
 	bool is_revoked = news == STORE_NEWS_REVOKED;
 
 	for (struct peer *peer = keeper->peers; peer; peer = peer->next) {

@@ -24,6 +24,7 @@ void limiter_flush(struct keeper *keeper, uint64_t now_ms);
 void limiter_settle(struct exchange *exchange, uint64_t now_ms);
 
 /* Something the store tells: whatever is under way is cut off where it has to be. */
-void limiter_on_news(struct store *store, enum store_news news, const char *about, uint64_t now_ms);
+void limiter_on_news(struct keeper *keeper, enum store_news news, const char *about,
+		     uint64_t now_ms);
 
 #endif

@@ -27,6 +27,7 @@ struct remote {
 	struct door *door;
 	struct arrival *arrivals;
 	const char *audit;
+	int listener_fd; /* the door's */
 };
 
 /* ---- what is told over the link ---- */
@@ -163,6 +164,7 @@ int remote_new(struct keeper *keeper, int listener_fd, struct tls_service *servi
 		die_no_memory();
 	remote->keeper = keeper;
 	remote->audit = audit;
+	remote->listener_fd = listener_fd;
 	r = door_open(&keeper->loop, listener_fd, service, &ops, remote, &remote->door);
 	if (r < 0) {
 		free(remote);
@@ -170,6 +172,11 @@ int remote_new(struct keeper *keeper, int listener_fd, struct tls_service *servi
 	}
 	*ret_remote = remote;
 	return 0;
+}
+
+int remote_listener(const struct remote *remote)
+{
+	return remote->listener_fd;
 }
 
 void remote_set_service(struct remote *remote, struct tls_service *service)

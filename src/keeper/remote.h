@@ -19,6 +19,9 @@ int remote_new(struct keeper *keeper, int listener_fd, struct tls_service *servi
 /* Callers from now on see another certificate. */
 void remote_set_service(struct remote *remote, struct tls_service *service);
 
+/* The listener, which stays the door's. */
+int remote_listener(const struct remote *remote);
+
 /* Nobody comes in any more; links that there are go on. NULL is fine. */
 void remote_free(struct remote *remote);
 

@@ -487,6 +487,7 @@ static void close_store(struct store *store)
 
 static const struct store_ops local_ops = {
 	.name = "local",
+	.is_of_one_process = true,
 	.reserve = reserve,
 	.settle = settle,
 	.open_run = open_run,

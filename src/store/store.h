@@ -136,6 +136,7 @@ enum store_news {
 
 struct store_ops {
 	const char *name;
+	bool is_of_one_process; /* no other can have the same at the same time */
 	/* A list, in the order in which they count. */
 	void (*reserve)(struct store *store, struct store_reservation *first, uint64_t now_ms);
 	/* Copies what it needs. One that is not known (settled before) is passed over. */

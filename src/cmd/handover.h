@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One keeper takes another's place, for a new version or another command line, without a
+ * connection being refused.
+ *
+ *   the successor, with its configuration read, asks at the control socket     H ──▶
+ *   the one before stops accepting, and sends its listeners, each by its name   ◀── L name, …
+ *   a store that only one process can have is given up, and borrowed back       ◀── L store
+ *   that was all                                                                ◀── DONE
+ *   the successor has opened everything and serves                               GO ──▶
+ *
+ * After GO the one before takes no more runs, serves those that it has, and ends with the last.
+ * A successor that ends before GO changes nothing: the store is opened again and the listeners
+ * are heard again, on which nobody has been refused meanwhile, only waited.
+ */
+#ifndef CMD_HANDOVER_H
+#define CMD_HANDOVER_H
+
+#include "base/err.h"
+#include "keeper/keeper.h"
+#include "sys/listen_fds.h"
+
+#define HANDOVER_PARTS_MAX 8
+
+/* ---- the successor ---- */
+
+/*
+ * Asks the keeper at `path` for its place. *ret_fd is the conversation, -1 when nobody listens
+ * there; its listeners are in *ret_given, and the other end of the store that it borrows is
+ * *ret_store_fd, or -1.
+ */
+int handover_ask(const char *path, int *ret_fd, struct listen_fds *ret_given, int *ret_store_fd,
+		 struct err *err) must_check;
+
+/* Everything is open: the place is ours. */
+int handover_finish(int fd, struct err *err) must_check;
+
+/* ---- the one before ---- */
+
+struct handover;
+
+struct handover_ops {
+	/* Stops accepting; goes on with it when nothing came of it; or never again. */
+	void (*pause)(void *owner);
+	void (*resume)(void *owner);
+	void (*leave)(void *owner, pid_t successor, uint64_t now_ms);
+	/* Gives the store up for a borrowed one; or opens it again. */
+	int (*lend)(void *owner, int *ret_fd);
+	void (*reopen)(void *owner);
+};
+
+struct handover_part {
+	const char *name;
+	int fd; /* borrowed */
+};
+
+/* Takes the conversation. NULL when the other end was told that it is not possible now. */
+struct handover *handover_begin(struct loop *loop, int fd, pid_t pid,
+				const struct handover_part *parts, size_t count,
+				const struct handover_ops *ops, void *owner);
+void handover_free(struct handover *handover); /* NULL is fine */
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* The lender's end of a lent store. */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/list.h"
+#include "store/lent.h"
+#include "store/words.h"
+
+#define PACKET_MAX 8192
+
+/* A run that the borrower has open. */
+struct lent_run {
+	struct lent_run *next, **at;
+	char run_id[RUNID_MAX + 1];
+};
+
+struct lender {
+	struct loop_deferred deferred; /* first: freed at the end of a turn */
+	struct store *store;
+	struct loop_source source;
+	int fd; /* owned */
+	struct lent_run *runs;
+	size_t open_count; /* questions that the store has not answered */
+	void (*on_over)(void *owner);
+	void *owner;
+	bool is_over;
+};
+
+/* What the store is asked for the borrower; the texts are in `packet`. */
+struct lent_question {
+	union {
+		struct store_reservation reservation;
+		struct store_run run;
+		struct store_meter meter;
+		struct store_revocation revocation;
+	};
+	struct lender *lender;
+	uint64_t seq;
+	char packet[PACKET_MAX];
+};
+
+/* ---- ending ---- */
+
+static void free_lender(struct loop_deferred *deferred)
+{
+	free(deferred);
+}
+
+static void give_up(struct lender *lender)
+{
+	if (!lender->is_over || lender->open_count > 0)
+		return;
+	lender->deferred.free = free_lender;
+	loop_defer(lender->store->loop, &lender->deferred);
+}
+
+void lender_free(struct lender *lender)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	if (!lender || lender->is_over)
+		return;
+	lender->is_over = true;
+	loop_remove(lender->store->loop, &lender->source);
+	close_fd(&lender->fd);
+	while (lender->runs) {
+		struct lent_run *run = lender->runs;
+
+		LIST_REMOVE(run);
+		lender->store->ops->close_run(lender->store, run->run_id, now_ms);
+		free(run);
+	}
+	give_up(lender);
+}
+
+/* ---- answers ---- */
+
+/* The numbers that follow the verdict; the question is done with. */
+static void reply(struct lent_question *question, enum store_verdict verdict,
+		  const uint64_t *numbers, size_t count)
+{
+	struct lender *lender = question->lender;
+	struct buf packet;
+
+	buf_init(&packet, PACKET_MAX);
+	buf_add(&packet, "a", 1);
+	words_add_number(&packet, question->seq);
+	words_add_number(&packet, verdict);
+	for (size_t i = 0; i < count; i++)
+		words_add_number(&packet, numbers[i]);
+	/* Who does not read its answers has them answered by time. */
+	if (!lender->is_over &&
+	    send(lender->fd, packet.data, packet.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		lender_free(lender);
+	buf_fini(&packet);
+	free(question);
+	lender->open_count--;
+	give_up(lender);
+}
+
+static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
+{
+	const uint64_t numbers[] = { reservation->refused_claim, reservation->retry_ms };
+	const struct store_settlement nothing = { .id = reservation->id,
+						  .is_cost_known = true,
+						  .call_id = "" };
+	struct lent_question *question = (struct lent_question *)(void *)reservation;
+	struct store *store = question->lender->store;
+
+	if (reservation->verdict == STORE_GRANTED && question->lender->is_over)
+		store->ops->settle(store, &nothing, now_ms);
+	reply(question, reservation->verdict, numbers, ARRAY_LEN(numbers));
+}
+
+static void on_opened(struct store_run *run, uint64_t now_ms)
+{
+	const uint64_t numbers[] = { run->begun_at };
+	struct lent_question *question = (struct lent_question *)(void *)run;
+	struct lender *lender = question->lender;
+	struct lent_run *open;
+
+	if (run->verdict == STORE_GRANTED && lender->is_over) {
+		lender->store->ops->close_run(lender->store, run->run_id, now_ms);
+	} else if (run->verdict == STORE_GRANTED) {
+		open = calloc(1, sizeof(*open));
+		if (!open)
+			die_no_memory();
+		snprintf(open->run_id, sizeof(open->run_id), "%s", run->run_id);
+		LIST_ADD(&lender->runs, open);
+	}
+	reply(question, run->verdict, numbers, ARRAY_LEN(numbers));
+}
+
+static void on_meter(struct store_meter *meter, uint64_t now_ms)
+{
+	const uint64_t numbers[] = { meter->bytes, meter->spent, meter->reserved,
+				     meter->concurrent };
+
+	(void)now_ms;
+	reply((struct lent_question *)(void *)meter, meter->verdict, numbers, ARRAY_LEN(numbers));
+}
+
+static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
+{
+	(void)now_ms;
+	reply((struct lent_question *)(void *)revocation, revocation->verdict, NULL, 0);
+}
+
+/* ---- questions ---- */
+
+static struct lent_question *question_new(struct lender *lender, struct bytes *words)
+{
+	struct lent_question *question = calloc(1, sizeof(*question));
+
+	if (!question)
+		die_no_memory();
+	question->lender = lender;
+	memcpy(question->packet, words->data, words->len);
+	words->data = question->packet;
+	return question;
+}
+
+static bool read_claim(struct bytes *words, struct store_claim *claim)
+{
+	struct limits *limits = &claim->limits;
+
+	return words_next_number(words, &limits->rate_milli) &&
+	       words_next_number(words, &limits->burst) &&
+	       words_next_number(words, &limits->concurrent) &&
+	       words_next_number(words, &limits->bytes) && words_next_number(words, &limits->spend);
+}
+
+static bool ask_reserve(struct lent_question *question, struct bytes words, uint64_t now_ms)
+{
+	struct store *store = question->lender->store;
+	struct store_reservation *reservation = &question->reservation;
+	const char *id = words_next(&words);
+	uint64_t attempt = 0;
+
+	if (!id || strlen(id) >= STORE_ID_MAX)
+		return false;
+	*reservation = (struct store_reservation){ .on_done = on_reserved };
+	memcpy(reservation->id, id, strlen(id) + 1);
+	reservation->run_id = words_next(&words);
+	reservation->account = words_next(&words);
+	if (!reservation->run_id || !reservation->account || !words_next_number(&words, &attempt) ||
+	    !words_next_number(&words, &reservation->bytes) ||
+	    !words_next_number(&words, &reservation->spend))
+		return false;
+	reservation->attempt = (uint32_t)attempt;
+	while (words.len > 0 && reservation->claim_count < STORE_CLAIMS_MAX) {
+		struct store_claim *claim = &reservation->claims[reservation->claim_count++];
+
+		claim->meter = words_next(&words);
+		if (!claim->meter || !read_claim(&words, claim))
+			return false;
+	}
+	if (words.len > 0)
+		return false;
+	store->ops->reserve(store, reservation, now_ms);
+	return true;
+}
+
+static bool ask_open(struct lent_question *question, struct bytes words, uint64_t now_ms)
+{
+	struct store *store = question->lender->store;
+	struct store_run *run = &question->run;
+	uint64_t attempt;
+
+	*run = (struct store_run){ .on_done = on_opened };
+	run->run_id = words_next(&words);
+	run->account = words_next(&words);
+	if (!run->run_id || !runid_is_valid(run->run_id) || !run->account ||
+	    !words_next_number(&words, &attempt))
+		return false;
+	run->attempt = (uint32_t)attempt;
+	store->ops->open_run(store, run, now_ms);
+	return true;
+}
+
+static bool ask_meter(struct lent_question *question, struct bytes words, uint64_t now_ms)
+{
+	struct store *store = question->lender->store;
+
+	question->meter = (struct store_meter){ .on_done = on_meter };
+	question->meter.meter = words_next(&words);
+	if (question->meter.meter)
+		store->ops->read_meter(store, &question->meter, now_ms);
+	return question->meter.meter != NULL;
+}
+
+static bool ask_revoke(struct lent_question *question, struct bytes words, uint64_t now_ms)
+{
+	struct store *store = question->lender->store;
+
+	question->revocation = (struct store_revocation){ .on_done = on_revoked };
+	question->revocation.run_id = words_next(&words);
+	if (question->revocation.run_id)
+		store->ops->revoke(store, &question->revocation, now_ms);
+	return question->revocation.run_id != NULL;
+}
+
+/* ---- what is not answered ---- */
+
+static bool settle(struct lender *lender, struct bytes words, uint64_t now_ms)
+{
+	struct store_settlement settlement = { .id = words_next(&words) };
+	uint64_t is_known;
+
+	if (!settlement.id || !words_next_number(&words, &settlement.bytes) ||
+	    !words_next_number(&words, &is_known) || !words_next_number(&words, &settlement.cost))
+		return false;
+	settlement.is_cost_known = is_known;
+	settlement.call_id = words_next(&words);
+	if (!settlement.call_id)
+		return false;
+	lender->store->ops->settle(lender->store, &settlement, now_ms);
+	return true;
+}
+
+static bool close_run(struct lender *lender, struct bytes words, uint64_t now_ms)
+{
+	const char *run_id = words_next(&words);
+	struct lent_run *run = lender->runs;
+
+	while (run && run_id && strcmp(run->run_id, run_id) != 0)
+		run = run->next;
+	if (!run || !run_id)
+		return true;
+	LIST_REMOVE(run);
+	lender->store->ops->close_run(lender->store, run->run_id, now_ms);
+	free(run);
+	return true;
+}
+
+/* ---- packets ---- */
+
+static const struct {
+	char letter;
+	bool (*ask)(struct lent_question *question, struct bytes words, uint64_t now_ms);
+	bool (*tell)(struct lender *lender, struct bytes words, uint64_t now_ms);
+} packets[] = {
+	{ 'r', ask_reserve, NULL }, { 'o', ask_open, NULL }, { 'm', ask_meter, NULL },
+	{ 'x', ask_revoke, NULL },  { 's', NULL, settle },   { 'c', NULL, close_run },
+};
+
+static bool handle(struct lender *lender, char letter, struct bytes words, uint64_t now_ms)
+{
+	struct lent_question *question;
+
+	for (size_t i = 0; i < ARRAY_LEN(packets); i++) {
+		if (packets[i].letter != letter)
+			continue;
+		if (packets[i].tell)
+			return packets[i].tell(lender, words, now_ms);
+		question = question_new(lender, &words);
+		lender->open_count++;
+		if (words_next_number(&words, &question->seq) &&
+		    packets[i].ask(question, words, now_ms))
+			return true;
+		lender->open_count--;
+		free(question);
+	}
+	return false;
+}
+
+static void on_ready(struct loop_source *source, unsigned int ready, uint64_t now_ms)
+{
+	struct lender *lender = OWNER_OF(source, struct lender, source);
+	char packet[PACKET_MAX];
+	ssize_t n = recv(lender->fd, packet, sizeof(packet), 0);
+
+	(void)ready;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0 && packet[n - 1] == '\0' &&
+	    handle(lender, packet[0], (struct bytes){ packet + 1, (size_t)n - 1 }, now_ms))
+		return;
+	if (lender->on_over)
+		lender->on_over(lender->owner);
+	lender_free(lender);
+}
+
+void lender_tell(struct lender *lender, enum store_news news, const char *about)
+{
+	struct buf packet;
+
+	if (lender->is_over)
+		return;
+	buf_init(&packet, PACKET_MAX);
+	buf_add(&packet, "n", 1);
+	words_add_number(&packet, news);
+	words_add(&packet, about);
+	if (send(lender->fd, packet.data, packet.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		lender_free(lender);
+	buf_fini(&packet);
+}
+
+/* A run that lives, told to a store that does not know it yet. */
+struct reopened {
+	struct store_run request; /* first */
+	char run_id[RUNID_MAX + 1];
+};
+
+static void on_reopened(struct store_run *request, uint64_t now_ms)
+{
+	(void)now_ms;
+	free(request);
+}
+
+void store_reopen_run(struct store *store, const char *run_id, uint64_t now_ms)
+{
+	struct reopened *reopened = calloc(1, sizeof(*reopened));
+
+	if (!reopened)
+		die_no_memory();
+	snprintf(reopened->run_id, sizeof(reopened->run_id), "%s", run_id);
+	reopened->request = (struct store_run){ .run_id = reopened->run_id,
+						.account = "",
+						.on_done = on_reopened };
+	store->ops->open_run(store, &reopened->request, now_ms);
+}
+
+void lender_set_store(struct lender *lender, struct store *store)
+{
+	lender->store = store;
+	for (struct lent_run *run = lender->runs; run; run = run->next)
+		store_reopen_run(store, run->run_id, clock_now_ms());
+}
+
+void lender_set_on_over(struct lender *lender, void (*on_over)(void *owner), void *owner)
+{
+	lender->on_over = on_over;
+	lender->owner = owner;
+}
+
+struct lender *lender_new(struct store *store, int fd)
+{
+	struct lender *lender = calloc(1, sizeof(*lender));
+
+	if (!lender)
+		die_no_memory();
+	lender->store = store;
+	lender->fd = fd;
+	lender->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
+	if (loop_add(store->loop, &lender->source, fd, LOOP_READ) < 0)
+		die_no_memory();
+	return lender;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A store that another process has: what a keeper counts by after it has handed its listeners,
+ * and with them its store, over to its successor. Its own runs go on until they end, and count
+ * as if they were the successor's.
+ *
+ * Both ends of a socket for packets: a letter, then words, each with its NUL; numbers in decimal.
+ *
+ *   reserve   r SEQ ID RUN ACCOUNT ATTEMPT BYTES SPEND {METER RATE BURST CONCURRENT BYTES SPEND}…
+ *             ◀ a SEQ VERDICT CLAIM RETRY
+ *   open      o SEQ RUN ACCOUNT ATTEMPT        ◀ a SEQ VERDICT BEGUN
+ *   meter     m SEQ METER                      ◀ a SEQ VERDICT BYTES SPENT RESERVED CONCURRENT
+ *   revoke    x SEQ RUN                        ◀ a SEQ VERDICT
+ *   settle    s ID BYTES KNOWN COST CALL       close   c RUN
+ *             ◀ n NEWS ABOUT
+ */
+#ifndef STORE_LENT_H
+#define STORE_LENT_H
+
+#include "store/store.h"
+
+/* The borrower's end. Takes the descriptor, which does not block. */
+struct store *store_lent_new(struct loop *loop, int fd);
+
+/* A run that lives is told to a store that does not know it yet. */
+void store_reopen_run(struct store *store, const char *run_id, uint64_t now_ms);
+
+/* ---- the lender's end ---- */
+
+struct lender;
+
+/*
+ * Does on `store` what comes in at `fd`, which it takes. When the borrower is gone, its runs are
+ * closed and the lender frees itself.
+ */
+struct lender *lender_new(struct store *store, int fd);
+
+/* The store is another one from now on; the borrower's runs are opened in it again. */
+void lender_set_store(struct lender *lender, struct store *store);
+
+/* Passes on what the store tells. */
+void lender_tell(struct lender *lender, enum store_news news, const char *about);
+void lender_free(struct lender *lender);
+
+/* Set by the owner, or NULL: it is about to free itself. */
+void lender_set_on_over(struct lender *lender, void (*on_over)(void *owner), void *owner);
+
+#endif
