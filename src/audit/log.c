@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -231,6 +232,63 @@ int audit_flush(struct audit_log *log)
 		log->drafts.len = 0;
 	else
 		drop_decisions(log);
+	return r;
+}
+
+/* The last line without an end, when it is what a record would begin with. */
+static size_t find_torn(struct bytes text, bool is_whole_file)
+{
+	const char *end = memrchr(text.data, '\n', text.len);
+	struct bytes torn = { end ? end + 1 : text.data, 0 }, whole = { text.data, 0 }, line;
+	struct audit_record record = { .seq = 0 };
+	char begin[64];
+	size_t len;
+
+	torn.len = text.len - (size_t)(torn.data - text.data);
+	whole.len = text.len - torn.len;
+	if (torn.len == 0 || (!end && !is_whole_file))
+		return 0;
+	if (end &&
+	    (!find_last_line(whole, is_whole_file, &line) || !audit_record_parse(line, &record)))
+		return 0;
+	len = (size_t)snprintf(begin, sizeof(begin), "{\"seq\":%" PRIu64 ",\"time\":\"",
+			       record.seq + 1);
+	return memcmp(torn.data, begin, torn.len < len ? torn.len : len) == 0 ? torn.len : 0;
+}
+
+static int mend_locked(struct audit_log *log)
+{
+	char tail[2 * (AUDIT_RECORD_MAX + 1)]; /* a record, and what was begun after it */
+	struct audit_torn torn;
+	struct stat st;
+	uint64_t start;
+	ssize_t n;
+	size_t len;
+
+	if (fstat(log->fd, &st) < 0)
+		return -errno;
+	start = (uint64_t)st.st_size > sizeof(tail) ? (uint64_t)st.st_size - sizeof(tail) : 0;
+	n = pread(log->fd, tail, sizeof(tail), (off_t)start);
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	len = find_torn((struct bytes){ tail, (size_t)n }, start == 0);
+	if (len == 0)
+		return 0;
+	if (ftruncate(log->fd, st.st_size - (off_t)len) < 0)
+		return -errno;
+	torn.bytes = (int64_t)len;
+	audit_add_torn(log, &torn);
+	return 0;
+}
+
+int audit_mend(struct audit_log *log)
+{
+	int r = lock(log);
+
+	if (r < 0)
+		return r;
+	r = mend_locked(log);
+	flock(log->fd, LOCK_UN);
 	return r;
 }
 

@@ -80,6 +80,13 @@ void audit_close(struct audit_log *log);
 #undef END
 
 /*
+ * Removes a record that a writer which was killed had begun: the last line without an end, if it
+ * is the beginning of the next record of the chain. That it was there is added, to be flushed.
+ * Anything else is left as it is, and found by the next flush. 0 or -errno.
+ */
+int audit_mend(struct audit_log *log) must_check;
+
+/*
  * Writes what was added, all of it or nothing. On failure, -errno: decisions are dropped,
  * because whoever asked for one is refused now; what has happened already stays, to be
  * written with the next flush.

@@ -22,8 +22,13 @@ int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err)
 {
 	const char *durability = keeper->charter->config->durability;
 
-	return audit_open(&keeper->audit, path,
-			  strcmp(durability, "fsync") == 0 ? AUDIT_FSYNC : AUDIT_WRITE, err);
+	int r = audit_open(&keeper->audit, path,
+			   strcmp(durability, "fsync") == 0 ? AUDIT_FSYNC : AUDIT_WRITE, err);
+
+	if (r < 0)
+		return r;
+	r = audit_mend(&keeper->audit);
+	return r < 0 ? err_set(err, -r, "look at the end of the audit log '%.200s'", path) : 0;
 }
 
 int keeper_write_records(struct keeper *keeper, struct err *err)

@@ -313,6 +313,66 @@ static void nothing_is_added_to_a_log_that_is_damaged(void **state)
 	audit_close(&log);
 }
 
+/* Opens it as a keeper does when it starts, and writes a record. */
+static int mend_and_write(void)
+{
+	struct audit_log log;
+	struct err err;
+	int r;
+
+	assert_int_equal(audit_open(&log, path, AUDIT_WRITE, &err), 0);
+	assert_int_equal(audit_mend(&log), 0);
+	r = write_one(&log, 9);
+	audit_close(&log);
+	return r;
+}
+
+/* A writer that is killed may leave any beginning of a record. */
+static void what_was_begun_is_removed_and_on_record(void **state)
+{
+	size_t whole, len;
+
+	(void)state;
+	write_many(2);
+	whole = read_log(text, sizeof(text));
+	write_many(1);
+	len = read_log(text, sizeof(text)) - whole;
+	for (size_t cut = 1; cut < len; cut++) {
+		assert_int_equal(truncate(path, 0), 0);
+		write_many(2);
+		write_many(1);
+		assert_int_equal(truncate(path, (off_t)(whole + cut)), 0);
+		assert_int_equal(mend_and_write(), 0);
+		assert_int_equal(verify_text(text, read_log(text, sizeof(text))).faults, 0);
+		assert_non_null(strstr(text, "\"event\":\"torn\",\"bytes\":"));
+	}
+	/* A whole record is none. */
+	assert_int_equal(truncate(path, 0), 0);
+	write_many(3);
+	assert_int_equal(mend_and_write(), 0);
+	read_log(text, sizeof(text));
+	assert_null(strstr(text, "torn"));
+}
+
+/* Nor is it what the chain would not go on with. */
+static void what_no_writer_has_begun_stays(void **state)
+{
+	static const char *const ends[] = { "x", "{\"seq\":3", "{\"seq\":2,\"tims", "\n",
+					    "{\"seq\":2,\"time\":\"\n" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		int fd;
+
+		write_many(1);
+		fd = open(path, O_WRONLY | O_APPEND);
+		assert_int_equal(write(fd, ends[i], strlen(ends[i])), (ssize_t)strlen(ends[i]));
+		close(fd);
+		assert_int_equal(mend_and_write(), -EILSEQ);
+		assert_int_equal(truncate(path, 0), 0);
+	}
+}
+
 /* A writer notices that its own records were cut off, also when others grew in their place. */
 static void a_cut_is_not_covered_up(void **state)
 {
@@ -355,6 +415,8 @@ int main(void)
 		  FRESH(many_writers_make_one_chain),
 		  FRESH(a_record_that_does_not_fit_leaves_nothing),
 		  FRESH(what_has_happened_survives_a_full_disk), FRESH(a_batch_has_a_limit),
-		  FRESH(nothing_is_added_to_a_log_that_is_damaged), FRESH(a_cut_is_not_covered_up),
+		  FRESH(nothing_is_added_to_a_log_that_is_damaged),
+		  FRESH(what_was_begun_is_removed_and_on_record),
+		  FRESH(what_no_writer_has_begun_stays), FRESH(a_cut_is_not_covered_up),
 		  FRESH(a_link_is_not_followed));
 }
