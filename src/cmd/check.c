@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `warder check FILE`: what a configuration file means, line by line, and what is odd about it.
- * Everything is read as a run would read it, and nothing is opened: no secret, no log, no network.
+ * Everything is read as a run would read it, or a shared keeper where there is something for one
+ * only, and nothing is opened: no secret, no log, no network.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "cmd/cmd.h"
+#include "cmd/explain.h"
 #include "config/file.h"
 #include "config/settings.h"
 #include "keeper/vault.h"
@@ -21,7 +23,9 @@
 struct check {
 	const char *path;
 	struct config_file file;
-	struct run_config run; /* with the keeper's settings in it */
+	struct run_config run; /* of one or the other */
+	struct shared_config shared;
+	const struct keeper_config *keeper; /* the settings that each of them has in it */
 	struct policy policy;
 	bool has_values;
 	size_t warnings;
@@ -36,26 +40,69 @@ static void join(struct buf *out, const struct config_words *list)
 		buf_add(out, list->words[i], strlen(list->words[i]) + 1);
 }
 
-static int read_settings(struct check *check, struct buf *words, struct err *err)
+static int read_run(struct check *check, struct buf *words, struct err *err)
 {
 	static const char *const argv[] = { "run", "--", "true", NULL };
+	int r;
+
+	join(words, &check->file.run);
+	join(words, &check->file.keeper);
+	r = run_config_parse_again(&check->run, (struct bytes){ words->data, words->len }, 3,
+				   (char **)argv, err);
+	check->keeper = &check->run.keeper;
+	return r < 0 ? r : keeper_config_check(check->keeper, err);
+}
+
+static bool is_shared(const struct check *check)
+{
+	return check->file.shared_mark.key;
+}
+
+static int read_shared(struct check *check, struct err *err)
+{
+	const char *store;
+	int r = config_file_expect(&check->file, check->path, CONFIG_FOR_SHARED, err);
+
+	shared_config_init(&check->shared);
+	check->keeper = &check->shared.keeper;
+	if (r == 0)
+		r = shared_config_add_file(&check->shared, &check->file, err);
+	if (r == 0)
+		r = shared_config_check(&check->shared, err);
+	store = check->shared.store;
+	if (store && !shared_store_is_source(store) && strpbrk(store, "@?"))
+		check->has_values = true;
+	return r;
+}
+
+static int read_settings(struct check *check, struct buf *words, struct err *err)
+{
 	int r = config_file_read(check->path, &check->file, err);
 
 	if (r < 0)
 		return r;
 	check->has_values = check->file.value_count > 0;
 	config_file_wipe_values(&check->file);
-	join(words, &check->file.run);
-	join(words, &check->file.keeper);
-	r = run_config_parse_again(&check->run, (struct bytes){ words->data, words->len }, 3,
-				   (char **)argv, err);
-	return r < 0 ? r : keeper_config_check(&check->run.keeper, err);
+	return is_shared(check) ? read_shared(check, err) : read_run(check, words, err);
+}
+
+/* As rules write them. */
+static int read_limit_hosts(const struct keeper_config *config, struct err *err)
+{
+	for (size_t i = 0; i < config->host_limit_count; i++) {
+		const char *host = config->host_limits[i].name, *why;
+		struct authority authority;
+
+		if (authority_parse_pattern(bytes_of(host), 0, &authority, &why) < 0)
+			return err_say(err, EINVAL, "--limit: host '%.100s' %s", host, why);
+	}
+	return 0;
 }
 
 /* The operator's rules come first, as in a run; what secrets add comes after them. */
 static int read_policy(struct check *check, struct err *err)
 {
-	const struct keeper_config *config = &check->run.keeper;
+	const struct keeper_config *config = check->keeper;
 	struct authority hosts[KEEPER_HOSTS_MAX];
 	int r = 0;
 
@@ -64,7 +111,7 @@ static int read_policy(struct check *check, struct err *err)
 			       err);
 	for (size_t i = 0; r == 0 && i < config->secret_count; i++)
 		r = vault_read_hosts(&config->secrets[i], &check->policy, hosts, err);
-	return r;
+	return r < 0 ? r : read_limit_hosts(config, err);
 }
 
 /* ---- explaining ---- */
@@ -78,24 +125,16 @@ static void explain_rules(const struct check *check)
 		policy_describe(&check->policy, i, &text);
 		printf("%-8s %s: %s%s\n", policy_is_allow(&check->policy, i) ? "allow" : "deny",
 		       policy_text(&check->policy, i), text.data,
-		       i < check->run.keeper.rule_count ? "" : " (a secret's host)");
+		       i < check->keeper->rule_count ? "" : " (a secret's host)");
 		buf_fini(&text);
 	}
 	if (check->policy.count == 0)
 		printf("allow    nothing: no host can be reached\n");
 }
 
-/* A command may have anything in it. */
-static const char *name_source(const char *source)
-{
-	if (strncmp(source, "config:", 7) == 0)
-		return "this file";
-	return strncmp(source, "exec:", 5) == 0 ? "a command" : source;
-}
-
 static void explain_secret(const struct keeper_secret *secret)
 {
-	printf("secret   %s from %s: goes to ", secret->name, name_source(secret->source));
+	printf("secret   %s from %s: goes to ", secret->name, explain_source(secret->source));
 	for (size_t i = 0; i < secret->host_count; i++)
 		printf("%s%s", i > 0 ? ", " : "", secret->hosts[i]);
 	printf(" %s; its placeholder may stand in",
@@ -115,7 +154,7 @@ static void explain_llm(const struct keeper_llm *llm)
 	printf("llm      %s://%s%s takes %s%s; key from %s, as %s\n",
 	       llm->url.is_tls ? "https" : "http", llm->url.authority, llm->url.base,
 	       match ? (llm->prefix ? "paths below " : "the models ") : "all requests",
-	       match ? match : "", llm->key ? name_source(llm->key) : "nowhere",
+	       match ? match : "", llm->key ? explain_source(llm->key) : "nowhere",
 	       llm->provider->name);
 }
 
@@ -129,7 +168,8 @@ static void explain_mapping(const struct keeper_mapping *mapping)
 static bool is_explained(const char *option)
 {
 	static const char *const prefixes[] = { "--allow-net", "--deny-net", "--secret",
-						"--service",   "--llm",      "--connect-to" };
+						"--service",   "--llm",      "--connect-to",
+						"--limit" };
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
 		if (strncmp(option, prefixes[i], strlen(prefixes[i])) == 0)
@@ -151,7 +191,7 @@ static void explain_words(const struct config_words *list)
 
 static void explain(const struct check *check)
 {
-	const struct keeper_config *config = &check->run.keeper;
+	const struct keeper_config *config = check->keeper;
 
 	explain_rules(check);
 	for (size_t i = 0; i < config->secret_count; i++)
@@ -160,6 +200,9 @@ static void explain(const struct check *check)
 		explain_llm(&config->llms[i]);
 	for (size_t i = 0; i < config->mapping_count; i++)
 		explain_mapping(&config->mappings[i]);
+	explain_limits(config);
+	if (is_shared(check))
+		explain_shared(&check->shared);
 	explain_words(&check->file.run);
 	explain_words(&check->file.keeper);
 }
@@ -207,7 +250,7 @@ static void judge_pair(struct check *check, size_t allow, size_t deny)
 /* Those of the operator; what is odd about a secret's hosts is said of the secret. */
 static void judge_rules(struct check *check)
 {
-	size_t count = check->run.keeper.rule_count;
+	size_t count = check->keeper->rule_count;
 
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = 0; j < count; j++)
@@ -258,7 +301,7 @@ static void judge_secret(struct check *check, const struct keeper_secret *secret
 
 static void judge(struct check *check)
 {
-	const struct keeper_config *config = &check->run.keeper;
+	const struct keeper_config *config = check->keeper;
 	struct stat st;
 
 	judge_rules(check);
@@ -288,6 +331,7 @@ static int check_file(struct check *check, struct err *err)
 	}
 	policy_fini(&check->policy);
 	run_config_fini(&check->run);
+	shared_config_fini(&check->shared);
 	config_file_fini(&check->file);
 	buf_fini(&words);
 	return r;
@@ -304,8 +348,9 @@ int cmd_check(int argc, char **argv)
 						   "Says what a configuration file allows and "
 						   "denies, which secret goes where, "
 						   "and\nwhat is odd about it. Opens no secret. "
-						   "Exit status: 0 when a run would "
-						   "take\nthe file, 1 when not.\n");
+						   "Exit status: 0 when a run, or a "
+						   "shared\nkeeper if it has settings of one, "
+						   "would take the file, 1 when not.\n");
 		return is_help ? 0 : WARDER_EXIT_FAILED;
 	}
 	check.path = argv[1];
