@@ -93,6 +93,8 @@ static int read_limit_hosts(const struct keeper_config *config, struct err *err)
 		const char *host = config->host_limits[i].name, *why;
 		struct authority authority;
 
+		if (strchr(host, ':')) /* an address, which has been read as one */
+			continue;
 		if (authority_parse_pattern(bytes_of(host), 0, &authority, &why) < 0)
 			return err_say(err, EINVAL, "--limit: host '%.100s' %s", host, why);
 	}

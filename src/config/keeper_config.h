@@ -68,8 +68,7 @@ struct keeper_secret {
 	bool may_be_cleartext, may_have_addresses;
 };
 
-/* Of one account, "*" being those that have none of their own, or of one host, as rules write it.
- */
+/* Of an account, "*" being those without a row of their own; or of a host, as requests have it. */
 struct keeper_limit {
 	const char *name;
 	struct limits limits;

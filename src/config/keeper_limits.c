@@ -2,7 +2,9 @@
 /* Limits as they are written: --limit run:requests=30/m,spend=5. */
 #include "config/keeper_limits.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -123,33 +125,46 @@ static bool is_account(struct bytes id)
 	return id.len > 0 && id.len <= ACCOUNT_MAX;
 }
 
-/* What can stand in a rule's host; the policy says more about it. */
-static bool is_host(struct bytes host)
+/* As policy/host.h has addresses: without brackets, and IPv4 as such. */
+static const char *read_v6(struct arena *arena, struct bytes text)
+{
+	char found[INET6_ADDRSTRLEN];
+	struct in6_addr address;
+
+	if (inet_pton(AF_INET6, arena_printf(arena, "%.*s", (int)text.len, text.data), &address) !=
+	    1)
+		return NULL;
+	if (IN6_IS_ADDR_V4MAPPED(&address))
+		inet_ntop(AF_INET, &address.s6_addr[12], found, sizeof(found));
+	else
+		inet_ntop(AF_INET6, &address, found, sizeof(found));
+	return arena_strdup(arena, found);
+}
+
+static bool is_name(struct bytes name)
 {
 	static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyz"
 				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_.";
-	bool is_v6 = host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
 
-	if (host.len > HOST_MAX)
-		return false;
-	if (is_v6) {
-		bytes_take(&host, 1);
-		host.len--;
-	} else if (host.len > 2 && memcmp(host.data, "*.", 2) == 0) {
-		bytes_take(&host, 2);
-	}
-	for (size_t i = 0; i < host.len; i++)
-		if (!memchr(letters, host.data[i], sizeof(letters) - 1) &&
-		    !(is_v6 && host.data[i] == ':'))
+	if (name.len > 2 && memcmp(name.data, "*.", 2) == 0)
+		bytes_take(&name, 2);
+	for (size_t i = 0; i < name.len; i++)
+		if (!memchr(letters, name.data[i], sizeof(letters) - 1))
 			return false;
-	return host.len > 0 && host.data[0] != '.';
+	return name.len > 0 && name.data[0] != '.' && !memmem(name.data, name.len, "..", 2);
 }
 
-/* In the one spelling that rows are compared in. */
-static const char *copy_host(struct arena *arena, struct bytes host)
+/* In the one spelling that requests are compared with; NULL when it is none. */
+static const char *read_host(struct arena *arena, struct bytes host)
 {
 	char *copy;
 
+	if (host.len > HOST_MAX)
+		return NULL;
+	if (host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']')
+		return read_v6(arena, (struct bytes){ host.data + 1, host.len - 2 });
+	if (!is_name(host))
+		return NULL;
 	if (host.data[host.len - 1] == '.')
 		host.len--;
 	copy = arena_printf(arena, "%.*s", (int)host.len, host.data);
@@ -195,16 +210,16 @@ static struct limits *find_account(struct keeper_config *config, const struct op
 static struct limits *find_host(struct keeper_config *config, const struct option *option,
 				struct bytes host, struct err *err)
 {
+	const char *name = read_host(&config->arena, host);
 	struct limits *limits;
 
-	if (!is_host(host)) {
+	if (!name) {
 		err_say(err, EINVAL,
 			"--%s: '%.*s' is not a host such as api.example.com or *.example.com",
 			option->name, (int)bytes_cut(host, 60).len, host.data);
 		return NULL;
 	}
-	limits = find_row(&config->arena, &config->host_limits, &config->host_limit_count,
-			  copy_host(&config->arena, host));
+	limits = find_row(&config->arena, &config->host_limits, &config->host_limit_count, name);
 	if (!limits)
 		err_say(err, E2BIG, "--%s: more than %d hosts", option->name, KEEPER_LIMITS_MAX);
 	return limits;

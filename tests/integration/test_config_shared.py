@@ -45,12 +45,13 @@ def test_limits_are_explained(place):
     settings = {"limits": {"requests": "30/m", "burst": 5, "concurrent": 8, "bytes": "1M", "spend": 2.5,
                            "duration": "8h", "memory": "2G"},
                 "account_limits": {"team-7": {"spend": 100, "requests": 0.25}, "*": {"spend": 1e-5}},
-                "host_limits": {"*.example.com": {"concurrent": 3}}, "spend_reserve": 0.25}
+                "host_limits": {"*.example.com": {"concurrent": 3}, "[2001:DB8::1]": {"bytes": 1}}, "spend_reserve": 0.25}
     assert lines(place, settings, "limit") == [
         "each run: 0.5 requests a second, bursts of 5, 8 at once, 1048576 bytes, 2.5 to spend, 28800 seconds",
         "account team-7: 0.25 requests a second, 100 to spend",
         "any other account: 0.00001 to spend",
-        "host *.example.com: 3 at once"]
+        "host *.example.com: 3 at once",
+        "host 2001:db8::1: 1 bytes"]
     assert lines(place, settings, "setting") == ["--memory 2G", "--spend-reserve 0.25"]
     assert not lines(place, {"allow": ["a.test"]}, "limit")
 
@@ -111,7 +112,7 @@ def test_a_password_that_others_can_read(place):
     ({"limits": {"spend": "5,bytes=1"}}, "limits.spend must be a number such as 2.5"),
     ({"account_limits": {"a": {"duration": "1h"}}}, "did you mean 'limits.duration'?"),
     ({"account_limits": {"a": {}}}, "account_limits.a has no limit"),
-    ({"host_limits": {"a..test": {"bytes": 1}}}, "--limit: host 'a..test' has an empty label"),
+    ({"host_limits": {"127.1": {"bytes": 1}}}, "--limit: host '127.1' looks like an address"),
     ({"host_limits": {"*": {"bytes": 1}}}, "'*' is not a host such as"),
     ({"host_limits": {"a.test:8443": {"bytes": 1}}}, "'a.test:8443' is not a host such as"),
     ({"spend_reserve": 0}, "--spend-reserve: '0' is too small"),

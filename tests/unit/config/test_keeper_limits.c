@@ -72,21 +72,25 @@ static void later_names_count_over_earlier(void **state)
 /* The name of an account is whatever the operator calls it. */
 static void names_of_accounts_and_hosts(void **state)
 {
-	static const char *const good[] = { "account=org:team, a=b:spend=1", "account=*:spend=1",
-					    "host=[2001:db8::1]:bytes=1", "host=192.0.2.1:bytes=1",
-					    "host=litellm:bytes=1" };
-	static const char *const names[] = { "org:team, a=b", "*", "[2001:db8::1]", "192.0.2.1",
-					     "litellm" };
+	static const char *const rows[][2] = {
+		{ "account=org:team, a=b:spend=1", "org:team, a=b" },
+		{ "account=*:spend=1", "*" },
+		{ "host=[2001:DB8:0::1]:bytes=1", "2001:db8::1" },
+		{ "host=[::ffff:192.0.2.1]:bytes=1", "192.0.2.1" },
+		{ "host=192.0.2.1:bytes=1", "192.0.2.1" },
+		{ "host=litellm:bytes=1", "litellm" },
+		{ "host=*.Example.COM.:bytes=1", "*.example.com" },
+	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct keeper_config config;
 
 		keeper_config_init(&config);
-		must_apply(&config, good[i]);
+		must_apply(&config, rows[i][0]);
 		assert_string_equal(config.account_limit_count ? config.account_limits[0].name
 							       : config.host_limits[0].name,
-				    names[i]);
+				    rows[i][1]);
 		keeper_config_fini(&config);
 	}
 }
@@ -122,6 +126,12 @@ static void what_is_wrong_is_said(void **state)
 		{ "host=https://a.test:bytes=1",
 		  "--limit: 'https://a.test' is not a host such as api.example.com or "
 		  "*.example.com" },
+		{ "host=a..b:bytes=1",
+		  "--limit: 'a..b' is not a host such as api.example.com or *.example.com" },
+		{ "host=[::1%eth0]:bytes=1",
+		  "--limit: '[::1%eth0]' is not a host such as api.example.com or *.example.com" },
+		{ "host=::1:bytes=1",
+		  "--limit: '::1' is not a host such as api.example.com or *.example.com" },
 		{ "run:", "--limit: '' is not NAME=VALUE" },
 		{ "run:spend", "--limit: 'spend' is not NAME=VALUE" },
 		{ "run:spend=1,", "--limit: '' is not NAME=VALUE" },
