@@ -4,8 +4,9 @@
  *
  *   wait --> dial --> up --> (closed, an error, no answer in time) --> wait
  *
- * Names are looked up and dialled by net/, since hiredis would block for it; the descriptor is
- * then hiredis', which writes commands and reads answers.
+ * Names are looked up and dialled by net/, since hiredis would block for it, and what is sent is
+ * sent here, since hiredis would raise SIGPIPE and leave passwords in memory. hiredis writes
+ * commands into memory and reads answers.
  */
 #include "store/redis_wire.h"
 
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/buf.h"
 #include "base/die.h"
 #include "net/connect.h"
 #include "store/store.h"
@@ -25,6 +27,7 @@
 #define WAIT_MOST_MS  5000
 #define WORDS_MAX     512
 #define WHY_MAX       200
+#define OUT_MAX       (64 << 20)
 #define NO_LOOP       "the event loop does not take the connection to Redis"
 
 struct redis_wire {
@@ -40,10 +43,21 @@ struct redis_wire {
 	struct loop_timer answer; /* about when the first command is due */
 	uint64_t wait_ms;
 	struct redis_command *first, **end; /* under way */
+	struct buf out;                     /* what is still to be sent */
+	bool is_cut;                        /* not all of it could be kept */
 	struct loop_deferred deferred;
 };
 
 /* ---- the end of a connection ---- */
+
+/* What was sent may have been a password. */
+static void drop_sent(struct redis_wire *wire, size_t len)
+{
+	if (len == 0)
+		return;
+	explicit_bzero(wire->out.data, len);
+	buf_keep(&wire->out, (struct bytes){ wire->out.data + len, wire->out.len - len });
+}
 
 static void close_connection(struct redis_wire *wire)
 {
@@ -55,6 +69,8 @@ static void close_connection(struct redis_wire *wire)
 	if (wire->context)
 		redisFree(wire->context); /* and its descriptor */
 	wire->context = NULL;
+	drop_sent(wire, wire->out.len);
+	wire->is_cut = false;
 }
 
 static void lose_commands(struct redis_command *command, uint64_t now_ms)
@@ -115,14 +131,21 @@ void redis_wire_send(struct redis_wire *wire, struct redis_command *command,
 {
 	const char *data[WORDS_MAX];
 	size_t lens[WORDS_MAX];
+	char *text = NULL;
+	int len;
 
 	assert(wire->context && count <= WORDS_MAX);
 	for (size_t i = 0; i < count; i++) {
 		data[i] = words[i].data;
 		lens[i] = words[i].len;
 	}
-	if (redisAppendCommandArgv(wire->context, (int)count, data, lens) != REDIS_OK)
+	len = redisFormatCommandArgv(&text, (int)count, data, lens);
+	if (len < 0)
 		die_no_memory();
+	if (buf_add(&wire->out, text, (size_t)len) < (size_t)len)
+		wire->is_cut = true;
+	explicit_bzero(text, (size_t)len);
+	redisFreeCommand(text);
 	command->next = NULL;
 	command->due_ms = now_ms + STORE_ANSWER_MS;
 	*wire->end = command;
@@ -133,20 +156,28 @@ void redis_wire_send(struct redis_wire *wire, struct redis_command *command,
 
 void redis_wire_flush(struct redis_wire *wire, uint64_t now_ms)
 {
-	int is_done = 0;
+	unsigned int interest = LOOP_READ;
 
-	if (!wire->context)
+	if (wire->is_cut) {
+		redis_wire_give_up(wire, "there is more to tell Redis than it listens to", now_ms);
 		return;
-	/* hiredis returns after each write, whatever is left. */
-	for (size_t len = 0; !is_done && len != sdslen(wire->context->obuf);) {
-		len = sdslen(wire->context->obuf);
-		if (redisBufferWrite(wire->context, &is_done) != REDIS_OK) {
-			fail(wire, "write to Redis", wire->context->errstr, now_ms);
+	}
+	while (wire->context && wire->out.len > 0) {
+		ssize_t n = send(wire->source.fd, wire->out.data, wire->out.len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			interest |= LOOP_WRITE;
+			break;
+		}
+		if (n < 0) {
+			fail(wire, "write to Redis", strerror(errno), now_ms);
 			return;
 		}
+		drop_sent(wire, (size_t)n);
 	}
-	if (loop_change(wire->loop, &wire->source, is_done ? LOOP_READ : LOOP_READ | LOOP_WRITE) <
-	    0)
+	if (wire->context && loop_change(wire->loop, &wire->source, interest) < 0)
 		redis_wire_give_up(wire, NO_LOOP, now_ms);
 }
 
@@ -263,6 +294,7 @@ struct redis_wire *redis_wire_new(struct loop *loop, const struct redis_url *url
 		.wait_ms = WAIT_FIRST_MS,
 		.end = &wire->first,
 	};
+	buf_init(&wire->out, OUT_MAX);
 	loop_set_timer(loop, &wire->dial, 0);
 	return wire;
 }
@@ -278,6 +310,7 @@ void redis_wire_free(struct redis_wire *wire)
 	close_connection(wire);
 	loop_cancel(wire->loop, &wire->dial);
 	net_free(wire->net);
+	buf_fini(&wire->out);
 	/* It may be an answer that led here. */
 	wire->deferred.free = free_wire;
 	loop_defer(wire->loop, &wire->deferred);
