@@ -13,13 +13,14 @@
 #include "redis_scripts.h"
 
 #define BURY_MANY   100 /* holds and links of keepers that are gone, at one time */
-#define ALIVE_PARTS 3   /* so often in alive_ms a keeper says that it lives */
+#define BURY_LAST   1000
+#define ALIVE_PARTS 3 /* so often in alive_ms a keeper says that it lives */
 
 static const char *const scripts[REDIS_SCRIPT_COUNT] = {
-	[REDIS_ALIVE] = lua_alive, [REDIS_RESERVE] = lua_reserve,     [REDIS_SETTLE] = lua_settle,
-	[REDIS_OPEN] = lua_open,   [REDIS_CLOSE] = lua_close,         [REDIS_REVOKE] = lua_revoke,
-	[REDIS_READ] = lua_read,   [REDIS_RECONCILE] = lua_reconcile, [REDIS_RELEASE] = lua_release,
-	[REDIS_NEWS] = lua_news,
+	[REDIS_ALIVE] = lua_alive,         [REDIS_LEAVE] = lua_leave, [REDIS_RESERVE] = lua_reserve,
+	[REDIS_SETTLE] = lua_settle,       [REDIS_OPEN] = lua_open,   [REDIS_CLOSE] = lua_close,
+	[REDIS_REVOKE] = lua_revoke,       [REDIS_READ] = lua_read,   [REDIS_RELEASE] = lua_release,
+	[REDIS_RECONCILE] = lua_reconcile, [REDIS_NEWS] = lua_news,
 };
 
 /* ---- words ---- */
@@ -401,23 +402,18 @@ void redis_session_start(struct redis_session *session)
 
 static void add_leave(const struct redis_task *task, struct redis_words *words)
 {
-	redis_add_text(words, "DEL");
-	redis_add_bytes(words, (struct bytes){ task->names.data, task->names.len });
+	redis_add_keeper(words, task->session);
+	redis_add_number(words, BURY_LAST);
 }
 
-static const struct redis_kind leave = { .script = REDIS_NO_SCRIPT, .add_words = add_leave };
+static const struct redis_kind leave = { .script = REDIS_LEAVE, .add_words = add_leave };
 
 void redis_session_stop(struct redis_session *session)
 {
 	uint64_t now_ms = clock_now_ms(); /* no turn of the loop leads here */
 
-	/* Others then need not wait to take over its runs. */
 	if (session->is_ready) {
-		struct redis_task *task = redis_task_new(session, &leave);
-
-		buf_add_text(&task->names, "warder:keeper:");
-		buf_add_text(&task->names, session->store->keeper_id);
-		send_task(task, now_ms);
+		send_task(redis_task_new(session, &leave), now_ms);
 		redis_wire_flush(session->wire, now_ms);
 	}
 	redis_wire_give_up(session->wire, "the store is closed", now_ms);

@@ -28,6 +28,7 @@
 
 enum redis_script {
 	REDIS_ALIVE,
+	REDIS_LEAVE,
 	REDIS_RESERVE,
 	REDIS_SETTLE,
 	REDIS_OPEN,

@@ -13,6 +13,7 @@
 --   runs:K      the runs that have their link with a keeper
 --   keeper:K    the number of a keeper's connection, while it lives
 --   keepers     all of them, until they are buried
+--   awake       is there while any keeper says that it lives
 --   revoked     runs, by the order in which they were revoked; revoked_last counts them
 
 local CALL_DAYS, RUN_DAYS = 30, 30

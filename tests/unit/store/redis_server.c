@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 48
 #define WORDS_MAX   16
 #define PATIENCE    1000 /* times 10 ms */
 
@@ -32,15 +32,34 @@ static void become_server(const struct redis_server *server, const char *const *
 {
 	char port[8];
 	const char *words[OPTIONS_MAX] = {
-		"redis-server", "--port",        port,         "--bind",
-		"127.0.0.1",    "--unixsocket",  server->path, "--dir",
-		server->dir,    "--save",        "",           "--appendonly",
-		"yes",          "--appendfsync", "everysec",   "--logfile",
-		"log",          "--daemonize",   "no",         "--enable-debug-command",
+		"redis-server",
+		"--port",
+		port,
+		"--bind",
+		"127.0.0.1",
+		"--unixsocket",
+		server->path,
+		"--dir",
+		server->dir,
+		"--logfile",
+		"log",
+		"--daemonize",
+		"no",
+		"--save",
+		"",
+		"--appendonly",
+		"yes",
+		"--appendfsync",
+		"always", /* what was answered was written */
+		"--enable-debug-command",
+		"local",
+		"--enable-protected-configs",
 		"local",
 	};
-	size_t count = 21;
+	size_t count = 0;
 
+	while (words[count])
+		count++;
 	snprintf(port, sizeof(port), "%u", server->port);
 	while (options && *options)
 		words[count++] = *options++;

@@ -4,144 +4,24 @@
 
 #include "unit.h"
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/money.h"
 #include "store/redis.h"
+#include "store/redis_ask.h"
 #include "store/redis_server.h"
 #include "store/redis_url.h"
 #include "store/watch.h"
 
-#define PATIENCE_MS 10000
-#define ALIVE_MS    900
-#define BIG         ((UINT64_C(1) << 53) + 1) /* the first whole number that a double has not */
-
-static struct redis_server server;
-static struct loop loop;
-static struct store *store;
-static unsigned int serial;
-
-/* ---- asking ---- */
-
-static void turn_until(const bool *is_done, uint64_t wait_ms)
-{
-	uint64_t end_ms = clock_now_ms() + wait_ms;
-
-	while (!(is_done && *is_done) && clock_now_ms() < end_ms)
-		assert_int_equal(loop_turn(&loop, 10), 0);
-	if (is_done)
-		assert_true(*is_done);
-}
-
-static struct store *connect_store(uint64_t alive_ms)
-{
-	struct store *made = store_redis_new(&loop, server.url, NULL);
-
-	assert_non_null(made);
-	if (alive_ms)
-		store_redis_set_alive(made, alive_ms);
-	turn_until(&made->is_reachable, PATIENCE_MS);
-	return made;
-}
-
-struct ask {
-	struct store_reservation reservation;
-	bool is_done;
-};
-
-static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
-{
-	(void)now_ms;
-	OWNER_OF(reservation, struct ask, reservation)->is_done = true;
-}
-
-static enum store_verdict take(struct ask *ask, const char *meter, struct limits limits,
-			       uint64_t bytes, uint64_t spend)
-{
-	*ask = (struct ask){ .reservation = { .run_id = "run",
-					      .account = "",
-					      .claims = { { meter, limits } },
-					      .claim_count = 1,
-					      .bytes = bytes,
-					      .spend = spend,
-					      .on_done = on_reserved } };
-	snprintf(ask->reservation.id, sizeof(ask->reservation.id), "hold-%d-%u", getpid(),
-		 ++serial);
-	store->ops->reserve(store, &ask->reservation, clock_now_ms());
-	store->ops->flush(store, clock_now_ms());
-	turn_until(&ask->is_done, PATIENCE_MS);
-	return ask->reservation.verdict;
-}
-
-static void settle(const struct ask *ask, uint64_t bytes, bool is_cost_known, uint64_t cost)
-{
-	struct store_settlement settlement = {
-		.id = ask->reservation.id,
-		.bytes = bytes,
-		.is_cost_known = is_cost_known,
-		.cost = cost,
-		.call_id = "",
-	};
-
-	store->ops->settle(store, &settlement, clock_now_ms());
-	store->ops->flush(store, clock_now_ms());
-}
-
-struct reading {
-	struct store_meter meter;
-	bool is_done;
-};
-
-static void on_read(struct store_meter *meter, uint64_t now_ms)
-{
-	(void)now_ms;
-	OWNER_OF(meter, struct reading, meter)->is_done = true;
-}
-
-static struct store_meter read_meter(const char *name)
-{
-	struct reading reading = { .meter = { .meter = name, .on_done = on_read } };
-
-	store->ops->read_meter(store, &reading.meter, clock_now_ms());
-	store->ops->flush(store, clock_now_ms());
-	turn_until(&reading.is_done, PATIENCE_MS);
-	assert_int_equal(reading.meter.verdict, STORE_GRANTED);
-	return reading.meter;
-}
-
-struct opening {
-	struct store_run run;
-	bool is_done;
-};
-
-static void on_opened(struct store_run *run, uint64_t now_ms)
-{
-	(void)now_ms;
-	OWNER_OF(run, struct opening, run)->is_done = true;
-}
-
-static enum store_verdict open_run(const char *run_id)
-{
-	struct opening opening = {
-		.run = { .run_id = run_id, .account = "", .on_done = on_opened }
-	};
-
-	store->ops->open_run(store, &opening.run, clock_now_ms());
-	store->ops->flush(store, clock_now_ms());
-	turn_until(&opening.is_done, PATIENCE_MS);
-	return opening.run.verdict;
-}
+#define BIG ((UINT64_C(1) << 53) + 1) /* the first whole number that a double has not */
 
 static int set_up(void **state)
 {
 	(void)state;
 	assert_int_equal(loop_init(&loop), 0);
-	redis_server_ask_number(&server, WORDS("DBSIZE"));
 	redis_server_ask(&server, WORDS("FLUSHALL"), (char[8]){ 0 }, 8);
-	store = connect_store(0);
+	store = connect_store(ALIVE_MS);
 	return 0;
 }
 
@@ -354,21 +234,29 @@ static void nothing_is_counted_past_the_end(void **state)
 
 /* ---- what is left in Redis ---- */
 
+static uint64_t count_keys(const struct ask *ask)
+{
+	char hold[128], holds[128];
+
+	snprintf(hold, sizeof(hold), "warder:hold:%s", ask->reservation.id);
+	snprintf(holds, sizeof(holds), "warder:holds:%s", store->keeper_id);
+	return redis_server_ask_number(&server, WORDS("EXISTS", "warder:meter:m", "warder:rate:m",
+						      "warder:places:m", hold, holds));
+}
+
 static void what_is_nothing_leaves_nothing(void **state)
 {
 	const struct limits limits = {
-		.rate_milli = 100000, .burst = 2, .concurrent = 5, .bytes = 10, .spend = 10
+		.rate_milli = 1000, .burst = 2, .concurrent = 5, .bytes = 10, .spend = 10
 	};
-	uint64_t before = redis_server_ask_number(&server, WORDS("DBSIZE"));
 	struct ask ask;
 
 	(void)state;
 	assert_int_equal(take(&ask, "m", limits, 5, 5), STORE_GRANTED);
-	/* The meter, the bucket, the places, the hold, and the holds of the keeper. */
-	assert_int_equal(redis_server_ask_number(&server, WORDS("DBSIZE")), before + 5);
+	assert_int_equal(count_keys(&ask), 5);
 	settle(&ask, 0, true, 0);
-	turn_until(NULL, 100); /* the bucket is full after 10 ms */
-	assert_int_equal(redis_server_ask_number(&server, WORDS("DBSIZE")), before);
+	turn_until(NULL, 1100); /* the bucket is full after a second */
+	assert_int_equal(count_keys(&ask), 0);
 }
 
 static void money_does_not_expire_and_calls_do(void **state)
@@ -399,75 +287,27 @@ static void money_does_not_expire_and_calls_do(void **state)
 
 /* ---- keepers that are killed ---- */
 
-/* In a process of its own: takes, tells how many were granted, and then does nothing more. */
-static pid_t start_keeper(const char *meter, struct limits limits, unsigned int asked,
-			  uint64_t spend, int *ret_fd)
-{
-	int pipe_fds[2];
-	pid_t pid;
-
-	assert_int_equal(pipe(pipe_fds), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		struct ask ask;
-		unsigned char granted = 0;
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (loop_init(&loop) < 0)
-			_exit(1);
-		store = connect_store(ALIVE_MS);
-		if (open_run("of-a-keeper") != STORE_GRANTED)
-			_exit(1);
-		for (unsigned int i = 0; i < asked; i++)
-			if (take(&ask, meter, limits, 10, spend) == STORE_GRANTED)
-				granted++;
-		if (write(pipe_fds[1], &granted, 1) != 1)
-			_exit(1);
-		turn_until(NULL, 60000);
-		_exit(0);
-	}
-	close(pipe_fds[1]);
-	*ret_fd = pipe_fds[0];
-	return pid;
-}
-
-static unsigned int read_count(int fd)
-{
-	unsigned char count = 0;
-
-	assert_int_equal(read(fd, &count, 1), 1);
-	return count;
-}
-
 static void a_killed_keeper_takes_no_places_and_keeps_its_money(void **state)
 {
 	const struct limits limits = { .concurrent = 3, .spend = 100 };
+	struct keeper keeper = start_keeper("its-run", "m", limits, 4, 10);
 	struct ask ask;
-	uint64_t killed_ms;
-	pid_t pid;
-	int fd;
 
 	(void)state;
-	pid = start_keeper("m", limits, 4, 10, &fd);
-	assert_int_equal(read_count(fd), 3);
-	close(fd);
-	/* While it lives, for longer than it may be silent. */
+	let_it_take(&keeper);
+	assert_int_equal(read_count(&keeper), 3);
+	/* The control: while it lives, for longer than it may be silent. */
 	turn_until(NULL, 2 * ALIVE_MS);
 	assert_int_equal(take(&ask, "m", limits, 0, 1), STORE_NO_PLACE);
-	assert_int_equal(open_run("of-a-keeper"), STORE_HAS_LINK);
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	killed_ms = clock_now_ms();
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	if (clock_now_ms() < killed_ms + ALIVE_MS / 3) /* its last sign of life is not older */
-		assert_int_equal(take(&ask, "m", limits, 0, 1), STORE_NO_PLACE);
+	assert_int_equal(open_run("its-run"), STORE_HAS_LINK);
+	kill_keeper(&keeper);
 	turn_until(NULL, ALIVE_MS + 100);
 	assert_int_equal(read_meter("m").concurrent, 0);
 	assert_int_equal(read_meter("m").reserved, 30);
 	assert_int_equal(take(&ask, "m", limits, 0, 71), STORE_NO_MONEY);
 	assert_int_equal(take(&ask, "m", limits, 0, 70), STORE_GRANTED);
 	settle(&ask, 0, true, 0);
-	assert_int_equal(open_run("of-a-keeper"), STORE_GRANTED);
+	assert_int_equal(open_run("its-run"), STORE_GRANTED);
 	/* And what it left is found when everything has been reconciled. */
 	store->ops->release_before(store, clock_ms(CLOCK_REALTIME) / 1000 + 60, clock_now_ms());
 	assert_int_equal(read_meter("m").reserved, 0);
@@ -490,6 +330,8 @@ static void a_keeper_that_was_only_stopped_goes_on(void **state)
 	assert_int_equal(take(&ask, "m", (struct limits){ .concurrent = 1 }, 10, 10),
 			 STORE_GRANTED);
 	usleep(ALIVE_MS / 2 * 1000); /* nobody turns its loop */
+	/* As others would have it, who were not stopped. */
+	redis_server_ask(&server, WORDS("SET", "warder:awake", "1"), (char[8]){ 0 }, 8);
 	store = first;
 	first->ops->release_before(first, 1, clock_now_ms()); /* buries, releases nothing */
 	first->ops->flush(first, clock_now_ms());
@@ -525,31 +367,20 @@ static void two_processes_race_for_ten(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		unsigned int granted = 0;
 		char meter[16];
-		pid_t pids[2];
-		int fds[2];
+		struct keeper keepers[2];
 
 		snprintf(meter, sizeof(meter), "race-%zu", i);
-		redis_server_ask(&server, WORDS("DEL", "warder:run:of-a-keeper"), (char[8]){ 0 },
-				 8);
-		for (size_t j = 0; j < 2; j++) {
-			pids[j] = start_keeper(meter, rows[i].limits, 500, rows[i].spend, &fds[j]);
-			/* The link is not what they race for. */
-			for (int k = 0;
-			     k < 500 &&
-			     redis_server_ask_number(&server,
-						     WORDS("DEL", "warder:run:of-a-keeper")) == 0;
-			     k++)
-				usleep(1000);
-		}
-		for (size_t j = 0; j < 2; j++) {
-			granted += read_count(fds[j]);
-			close(fds[j]);
-		}
+		for (size_t j = 0; j < 2; j++)
+			keepers[j] = start_keeper(j ? "right" : "left", meter, rows[i].limits, 500,
+						  rows[i].spend);
+		for (size_t j = 0; j < 2; j++)
+			let_it_take(&keepers[j]);
+		for (size_t j = 0; j < 2; j++)
+			granted += read_count(&keepers[j]);
 		assert_int_equal(granted, 10);
-		for (size_t j = 0; j < 2; j++) {
-			assert_int_equal(kill(pids[j], SIGKILL), 0);
-			assert_int_equal(waitpid(pids[j], NULL, 0), pids[j]);
-		}
+		for (size_t j = 0; j < 2; j++)
+			kill_keeper(&keepers[j]);
+		turn_until(NULL, ALIVE_MS + 100); /* their runs are free */
 	}
 }
 
