@@ -59,6 +59,33 @@ bool audit_record_parse(struct bytes line, struct audit_record *ret_record)
 	       take_hash(&end, &ret_record->hash) && take(&end, after_hash);
 }
 
+bool audit_record_member(struct bytes *members, struct bytes *ret_key, struct bytes *ret_value)
+{
+	size_t len = 0;
+
+	if (members->len && members->data[0] == ',')
+		bytes_take(members, 1);
+	if (members->len < 4 || members->data[0] != '"')
+		return false;
+	bytes_take(members, 1);
+	if (!bytes_split(members, '"', ret_key) || members->len < 2)
+		return false;
+	bytes_take(members, 1); /* the colon */
+	if (members->data[0] == '"') {
+		for (len = 1; len < members->len && members->data[len] != '"'; len++)
+			if (members->data[len] == '\\')
+				len++;
+		if (len >= members->len)
+			return false;
+		len++;
+	} else {
+		while (len < members->len && members->data[len] != ',')
+			len++;
+	}
+	*ret_value = bytes_take(members, len);
+	return true;
+}
+
 void audit_record_hash(struct bytes hashed, char *ret_hash)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -33,34 +33,6 @@ static const struct option_table table = { "audit", rows, ARRAY_LEN(rows) };
 
 /* ---- showing ---- */
 
-/* Takes one "key":value off a flat object's members; strings keep their escapes. */
-static bool take_member(struct bytes *text, struct bytes *ret_key, struct bytes *ret_value)
-{
-	size_t len = 0;
-
-	if (text->len && text->data[0] == ',')
-		bytes_take(text, 1);
-	if (text->len < 4 || text->data[0] != '"')
-		return false;
-	bytes_take(text, 1);
-	if (!bytes_split(text, '"', ret_key) || text->len < 2)
-		return false;
-	bytes_take(text, 1); /* the colon */
-	if (text->data[0] == '"') {
-		for (len = 1; len < text->len && text->data[len] != '"'; len++)
-			if (text->data[len] == '\\')
-				len++;
-		if (len >= text->len)
-			return false;
-		len++;
-	} else {
-		while (len < text->len && text->data[len] != ',')
-			len++;
-	}
-	*ret_value = bytes_take(text, len);
-	return true;
-}
-
 static bool is_of_the_chain(struct bytes key)
 {
 	return bytes_equal(key, BYTES("seq")) || bytes_equal(key, BYTES("prev"));
@@ -92,7 +64,7 @@ static void show_line(struct bytes line, bool is_json)
 	members = record.hashed;
 	bytes_take(&members, 1);
 	printf("%" PRIu64, record.seq);
-	while (take_member(&members, &key, &value)) {
+	while (audit_record_member(&members, &key, &value)) {
 		if (is_of_the_chain(key))
 			continue;
 		if (bytes_equal(key, BYTES("time")) || bytes_equal(key, BYTES("event")))
@@ -147,14 +119,10 @@ static int follow(FILE *file, const char *path, const struct audit_config *confi
 
 static void print_fault(const struct audit_fault *fault)
 {
-	printf("line %" PRIu64 ": ", fault->line);
-	if (fault->problem == AUDIT_MISSING)
-		printf("record %" PRIu64 ": records %" PRIu64 " to %" PRIu64 " are missing\n",
-		       fault->seq, fault->expected, fault->seq - 1);
-	else if (fault->seq)
-		printf("record %" PRIu64 " %s\n", fault->seq, audit_problem_text(fault->problem));
-	else
-		printf("%s\n", audit_problem_text(fault->problem));
+	char text[AUDIT_FAULT_TEXT_MAX];
+
+	audit_format_fault(fault, text);
+	printf("%s\n", text);
 }
 
 static int verify(FILE *file, const char *path, const struct audit_config *config, struct err *err)

@@ -149,7 +149,7 @@ static void add_decision(struct exchange *exchange, struct bytes method, struct 
 
 static struct bytes text_or_none(const char *text)
 {
-	return text[0] ? bytes_of(text) : (struct bytes){ NULL, 0 };
+	return text && text[0] ? bytes_of(text) : (struct bytes){ NULL, 0 };
 }
 
 static void add_outcome(struct exchange *exchange, const char *ended, const char *detail,
@@ -167,6 +167,7 @@ static void add_outcome(struct exchange *exchange, const char *ended, const char
 					 : AUDIT_UNSET,
 		.duration_ms = (int64_t)(now_ms - exchange->start_ms),
 		.ended = bytes_of(ended),
+		.account = text_or_none(keeper_of(exchange)->config->billing_account),
 		.model = text_or_none(exchange->model),
 		.call_id = text_or_none(exchange->call_id),
 		.cost = text_or_none(exchange->cost.last),
