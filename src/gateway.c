@@ -17,6 +17,7 @@ static const struct {
 } commands[] = {
 	{ "audit", cmd_audit },
 	{ "check", cmd_check },
+	{ "spend", cmd_spend },
 	{ "token", cmd_token },
 	/* Started by warder, never by hand: */
 	{ "carrier", cmd_carrier },

@@ -29,6 +29,7 @@ static const struct command commands[] = {
 	{ "revoke", cmd_revoke, "take a run's access away" },
 	{ "drain", cmd_drain, "let a shared keeper end with its last run" },
 	{ "gate", cmd_serve, "serve the LLM endpoint for agents that warder did not start" },
+	{ "spend", cmd_gateway, "compare what calls have cost with LiteLLM's spend log" },
 	{ "token", cmd_gateway, "mint and verify the tokens that name a run" },
 	{ "help", print_help, "print this help" },
 	{ "version", print_version, "print the version" },

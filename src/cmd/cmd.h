@@ -20,6 +20,7 @@ int cmd_revoke(int argc, char **argv);
 int cmd_drain(int argc, char **argv);
 int cmd_shared_keeper(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_spend(int argc, char **argv);
 int cmd_token(int argc, char **argv);
 
 /* Prints what `warder run` takes. */
