@@ -27,11 +27,12 @@
 /* A body while it is held, and what an edit of a piece can be. */
 #define BODY_MAX ((size_t)2 * EXCHANGE_HOLD_MAX)
 
-/* What outranks headers in LiteLLM (DESIGN: INV-ATTRIBUTION). */
+/* What outranks headers in LiteLLM (DESIGN: INV-ATTRIBUTION), or keeps a call out of its log. */
 static const struct json_edit_rule identity_members[] = {
 	{ NULL, "user" },
 	{ NULL, "litellm_metadata" },
 	{ NULL, "safety_identifier" },
+	{ NULL, "no-log" },
 	{ "metadata", "user_id" },
 	{ NULL, NULL },
 };

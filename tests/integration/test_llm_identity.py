@@ -79,6 +79,7 @@ MEMBERS = [
     b'{"litellm_metadata":{"user_api_key":"%s"}}',
     b'{"litellm\\u005fmetadata":"%s"}',
     b'{"safety_identifier":"%s"}',
+    b'{"no-log":"%s"}',
     b'{"safety_identifier":null,"\\u0073afety_identifier":"%s"}',
     b'\n\t {"user"\n:\n"%s"}\r\n',
 ]
