@@ -39,9 +39,9 @@ def _tool(name):
     return found
 
 
-def _make_python(top):
+def _make_python(top, pins):
     _run("/usr/bin/python3", "-m", "venv", top)
-    _run(top / "bin/pip", "install", "--no-deps", "--only-binary", ":all:", "-r", PINS / "python/requirements.txt")
+    _run(top / "bin/pip", "install", "--no-deps", "--only-binary", ":all:", "-r", PINS / pins / "requirements.txt")
 
 
 def _make_node(top, pins):
@@ -77,7 +77,8 @@ def _make_cargo(top):
 
 # name: (the tool whose version matters, what it is made from, how)
 GROUPS = {
-    "python": ("/usr/bin/python3", ["pins/python"], _make_python),
+    "python": ("/usr/bin/python3", ["pins/python"], lambda top: _make_python(top, "python")),
+    "litellm": ("/usr/bin/python3", ["pins/litellm"], lambda top: _make_python(top, "litellm")),
     "node": ("node", ["pins/node"], lambda top: _make_node(top, "node")),
     "undici": ("node", ["pins/undici"], lambda top: _make_node(top, "undici")),
     "go": ("go", ["programs/fetch.go"], _make_go),
