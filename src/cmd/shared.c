@@ -25,6 +25,7 @@
 #include "keeper/admin.h"
 #include "keeper/control.h"
 #include "keeper/limiter.h"
+#include "keeper/reconciler.h"
 #include "keeper/remote.h"
 #include "store/lent.h"
 #include "sys/heap.h"
@@ -45,6 +46,7 @@ struct shared {
 	struct remote *remote; /* or NULL */
 	struct tls_service *service;
 	struct admin admin;
+	struct reconciler *reconciler; /* or NULL: there is no LiteLLM */
 	struct notices notices;
 	struct notify notify;
 	struct listen_fds given; /* by the service manager, or by the keeper that was here before */
@@ -244,6 +246,23 @@ static void renew_service(struct shared *shared, const struct shared_config *con
 	shared->service = service;
 }
 
+/* ---- money ---- */
+
+/* Only a LiteLLM has a spend log. */
+static void set_reconciler(struct shared *shared, const struct shared_config *config)
+{
+	uint64_t every_ms = 0;
+
+	for (size_t i = 0; i < config->keeper.llm_count; i++)
+		if (config->keeper.llms[i].provider->is_litellm)
+			every_ms = config->reconcile_every_ms;
+	if (shared->reconciler)
+		reconciler_set_times(shared->reconciler, every_ms, config->reconcile_grace_ms);
+	else
+		shared->reconciler = reconciler_new(&shared->keeper, every_ms,
+						    config->reconcile_grace_ms);
+}
+
 /* ---- reloading ---- */
 
 /* Every run has new terms for what it asks from now on. */
@@ -274,6 +293,7 @@ static void reload(struct shared *shared, uint64_t now_ms)
 	shared->keeper.charter = charter;
 	renew_runs(&shared->keeper, now_ms);
 	renew_service(shared, shared_charter_config(charter), now_ms);
+	set_reconciler(shared, shared_charter_config(charter));
 	shared->keeper.metrics.reloads[METRICS_RESULT_DONE]++;
 	say(shared, NOTICE_RELOADED, NULL, now_ms);
 	notify_ready(&shared->notify, "ready");
@@ -368,6 +388,8 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 	remote_free(shared->remote);
 	shared->remote = NULL;
 	admin_close(&shared->admin);
+	reconciler_free(shared->reconciler); /* that is the successor's */
+	shared->reconciler = NULL;
 	shared->is_handed_over = true;
 	keeper_notice(&shared->keeper, NOTICE_HANDED_OVER, now_ms,
 		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
@@ -555,6 +577,7 @@ static void close_all(struct shared *shared)
 	close_fd(&shared->handover_fd);
 	close_fd(&shared->store_fd);
 	lender_free(shared->lender);
+	reconciler_free(shared->reconciler);
 	control_free(shared->control);
 	remote_free(shared->remote);
 	admin_close(&shared->admin);
@@ -583,6 +606,7 @@ static int serve(struct shared *shared, struct charter *charter, struct err *err
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(stages); i++)
 		r = stages[i](shared, config, err);
 	if (r == 0) {
+		set_reconciler(shared, config);
 		say(shared, NOTICE_READY, shared->control_path, clock_now_ms());
 		notify_ready(&shared->notify, "ready");
 		r = keeper_serve(&shared->keeper);

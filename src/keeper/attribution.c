@@ -164,18 +164,22 @@ static void write_metadata(struct buf *out, const struct run *run)
 	buf_add_text(out, "\r\n");
 }
 
-static void write_identity(struct buf *out, const struct run *run)
+static void write_identity(struct buf *out, const struct identity *identity)
 {
+	const struct run *run = identity->run;
 	char text[RUNID_MAX + 16];
 
 	snprintf(text, sizeof(text), "%s/%" PRIu32, run->run_id, run->attempt);
 	h1_write_field(out, BYTES("x-litellm-end-user-id"),
 		       bytes_of(run->account ? run->account : text));
 	write_metadata(out, run);
+	/* A call whose reply never comes can still be found in its log. */
+	h1_write_field(out, BYTES("x-litellm-call-id"), bytes_of(identity->call_id));
 }
 
-void attribution_write(struct buf *out, const struct run *run, const struct keeper_llm *llm,
-		       const struct secret *key, const struct link_open *open, struct bytes path,
+void attribution_write(struct buf *out, const struct identity *identity,
+		       const struct keeper_llm *llm, const struct secret *key,
+		       const struct link_open *open, struct bytes path,
 		       const struct framing *framing)
 {
 	struct bytes query;
@@ -199,7 +203,7 @@ void attribution_write(struct buf *out, const struct run *run, const struct keep
 		buf_add_text(out, "\r\n");
 	}
 	if (llm->provider->is_litellm)
-		write_identity(out, run);
+		write_identity(out, identity);
 	/* A request that could have a body says when it has none (RFC 9110 8.6). */
 	if (framing->kind == FRAMING_NONE && !bytes_equal(open->method, BYTES("GET")) &&
 	    !bytes_equal(open->method, BYTES("HEAD")))

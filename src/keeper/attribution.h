@@ -21,10 +21,17 @@ struct framing {
 /* Whether a client's field goes no further: credentials, identity, and what frames a message. */
 bool attribution_is_removed(struct bytes name);
 
+/* The run that a request is made for, and the id by which LiteLLM will log it. */
+struct identity {
+	const struct run *run;
+	const char *call_id;
+};
+
 /* The whole head of the request as the upstream gets it. `path` has been routed; `key` may be NULL.
  */
-void attribution_write(struct buf *out, const struct run *run, const struct keeper_llm *llm,
-		       const struct secret *key, const struct link_open *open, struct bytes path,
+void attribution_write(struct buf *out, const struct identity *identity,
+		       const struct keeper_llm *llm, const struct secret *key,
+		       const struct link_open *open, struct bytes path,
 		       const struct framing *framing);
 
 #endif

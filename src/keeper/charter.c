@@ -32,6 +32,13 @@ static int check_key(const struct secret *key, const char *source, struct err *e
 	return 0;
 }
 
+int charter_open_key(const char *source, struct secret **ret_key, struct err *err)
+{
+	int r = secret_open(source, ret_key, err);
+
+	return r < 0 ? r : check_key(*ret_key, source, err);
+}
+
 static int open_keys(struct charter *charter, struct err *err)
 {
 	const struct keeper_config *config = charter->config;
@@ -40,11 +47,8 @@ static int open_keys(struct charter *charter, struct err *err)
 	for (size_t i = 0; r == 0 && i < config->llm_count; i++) {
 		const char *source = config->llms[i].key;
 
-		if (!source)
-			continue;
-		r = secret_open(source, &charter->llm_keys[i], err);
-		if (r == 0)
-			r = check_key(charter->llm_keys[i], source, err);
+		if (source)
+			r = charter_open_key(source, &charter->llm_keys[i], err);
 	}
 	if (r == 0 && config->token_secret)
 		r = charter_add_token_key(charter, "default", config->token_secret, err);

@@ -28,6 +28,9 @@ struct charter {
 int charter_new(const struct keeper_config *config, struct charter **ret_charter,
 		struct err *err) must_check;
 
+/* Opens the key of an upstream: what no header can hold is refused. */
+int charter_open_key(const char *source, struct secret **ret_key, struct err *err) must_check;
+
 /* What tokens may be signed with, beside what is there. */
 int charter_add_token_key(struct charter *charter, const char *id, const char *source,
 			  struct err *err) must_check;

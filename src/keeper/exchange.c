@@ -167,7 +167,7 @@ static void add_outcome(struct exchange *exchange, const char *ended, const char
 					 : AUDIT_UNSET,
 		.duration_ms = (int64_t)(now_ms - exchange->start_ms),
 		.ended = bytes_of(ended),
-		.account = text_or_none(keeper_of(exchange)->config->billing_account),
+		.account = text_or_none(exchange->run ? exchange->run->account : NULL),
 		.model = text_or_none(exchange->model),
 		.call_id = text_or_none(exchange->call_id),
 		.cost = text_or_none(exchange->cost.last),

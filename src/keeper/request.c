@@ -29,12 +29,8 @@
 
 /* What outranks headers in LiteLLM (DESIGN: INV-ATTRIBUTION), or keeps a call out of its log. */
 static const struct json_edit_rule identity_members[] = {
-	{ NULL, "user" },
-	{ NULL, "litellm_metadata" },
-	{ NULL, "safety_identifier" },
-	{ NULL, "no-log" },
-	{ "metadata", "user_id" },
-	{ NULL, NULL },
+	{ NULL, "user" },   { NULL, "litellm_metadata" }, { NULL, "safety_identifier" },
+	{ NULL, "no-log" }, { "metadata", "user_id" },    { NULL, NULL },
 };
 
 static const struct json_edit_rule no_members[] = { { NULL, NULL } };
@@ -51,11 +47,20 @@ static void add_body(struct exchange *exchange, struct bytes data)
 		buf_add(&exchange->request, data.data, data.len);
 }
 
+static bool is_litellm(const struct exchange *exchange)
+{
+	return exchange->upstream->llm->provider->is_litellm;
+}
+
 static void write_head(struct exchange *exchange, const struct link_open *open, struct bytes path,
 		       const struct framing *framing)
 {
+	const struct identity identity = { exchange->run, exchange->call_id };
+
 	exchange->is_chunked = framing->kind == FRAMING_CHUNKED;
-	attribution_write(&exchange->request, exchange->run, exchange->upstream->llm,
+	if (is_litellm(exchange) && runid_new(exchange->call_id) < 0)
+		exchange->call_id[0] = '\0';
+	attribution_write(&exchange->request, &identity, exchange->upstream->llm,
 			  exchange->upstream->key, open, path, framing);
 	exchange->head_len = exchange->request.len;
 }
@@ -135,11 +140,6 @@ static void set_upstream(struct exchange *exchange, size_t llm)
 {
 	exchange->upstream = &exchange->terms->llms[llm];
 	exchange->scrubs = exchange->terms->scrubs;
-}
-
-static bool is_litellm(const struct exchange *exchange)
-{
-	return exchange->upstream->llm->provider->is_litellm;
 }
 
 static const struct http_field *find_field(const struct link_open *open, const char *name)

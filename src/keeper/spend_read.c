@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "keeper/charter.h"
 #include "keeper/spend_log.h"
 
 struct waiting {
@@ -78,15 +79,18 @@ static int read_all(struct waiting *waiting, const struct keeper_config *config,
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < config->llm_count; i++) {
+		struct secret *key = NULL;
 		struct upstream upstream;
 
 		if (!config->llms[i].provider->is_litellm || is_asked_already(config, i))
 			continue;
 		count++;
-		r = upstream_open(&upstream, config, &config->llms[i], waiting->err);
+		if (config->llms[i].key)
+			r = charter_open_key(config->llms[i].key, &key, waiting->err);
+		upstream_init_llm(&upstream, config, &config->llms[i], key);
 		if (r == 0)
 			r = read_one(waiting, net, tls, &upstream);
-		upstream_close(&upstream);
+		secret_free(key);
 	}
 	net_free(net);
 	if (r == 0 && count == 0)

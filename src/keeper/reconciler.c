@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounds of reading LiteLLM's log. */
+#include "keeper/reconciler.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "keeper/spend_log.h"
+
+#define FIRST_S     86400  /* how far back the first round looks */
+#define LONG_CALL_S 3600   /* a call may last so long before it is in the log */
+#define OPEN_MAX    200000 /* calls that the store has not answered for */
+
+struct reconciler {
+	struct keeper *keeper;
+	struct loop_timer timer;
+	uint64_t every_ms, grace_ms;
+	/* The round under way. */
+	struct charter *charter; /* a use of it; NULL: none is */
+	size_t llm;              /* whose log is read */
+	struct upstream upstream;
+	struct spend_log *log;
+	uint64_t since_s, until_s;
+	size_t open_count, call_count;
+	bool has_failed;
+	uint64_t done_s; /* until when everything has been read; 0: nothing has */
+	bool is_over;
+};
+
+/* One that the store is asked about; its texts follow it. */
+struct told {
+	struct store_call call; /* first */
+	struct reconciler *reconciler;
+	char run_id[RUNID_MAX + 1];
+	char account[SPEND_TEXT_MAX + 1], call_id[SPEND_TEXT_MAX + 1];
+};
+
+static void finish_round(struct reconciler *reconciler, uint64_t now_ms);
+
+/* ---- rows ---- */
+
+static void count(struct reconciler *reconciler, const struct told *told, uint64_t now_ms)
+{
+	struct keeper *keeper = reconciler->keeper;
+	const struct store_call *call = &told->call;
+	bool is_equal = call->was_known && call->counted == call->cost;
+
+	keeper->metrics.reconciled[is_equal          ? METRICS_RECONCILED_EQUAL
+				   : call->was_known ? METRICS_RECONCILED_CORRECTED
+						     : METRICS_RECONCILED_UNKNOWN]++;
+	if (!is_equal)
+		keeper_notice(keeper, NOTICE_RECONCILE_DIFFERS, now_ms,
+			      &(struct notice){ .run_id = told->run_id,
+						.code = call->was_known ? "corrected" : "unknown",
+						.text = told->call_id });
+}
+
+static void free_if_over(struct reconciler *reconciler)
+{
+	if (reconciler->is_over && reconciler->open_count == 0)
+		free(reconciler);
+}
+
+static void on_told(struct store_call *call, uint64_t now_ms)
+{
+	struct told *told = (struct told *)(void *)call;
+	struct reconciler *reconciler = told->reconciler;
+
+	reconciler->open_count--;
+	if (call->verdict != STORE_GRANTED) {
+		reconciler->has_failed = true;
+		reconciler->keeper->metrics.reconciled[METRICS_RECONCILED_FAILED]++;
+	} else if (!reconciler->is_over) {
+		count(reconciler, told, now_ms);
+	}
+	free(told);
+	if (!reconciler->is_over)
+		finish_round(reconciler, now_ms);
+	free_if_over(reconciler);
+}
+
+/* "RUN/ATTEMPT" is no account. */
+static bool is_account(const char *end_user, const char *run_id)
+{
+	size_t len = strlen(run_id);
+
+	return *end_user && (strncmp(end_user, run_id, len) != 0 || end_user[len] != '/');
+}
+
+/*
+ * A row without the id that replies carry could be a call that was counted already: it is not told.
+ * One that names no run was not made by warder.
+ */
+static int on_row(void *owner, const struct spend_row *row, struct err *err)
+{
+	struct reconciler *reconciler = owner;
+	struct store *store = reconciler->keeper->store;
+	char run_id[RUNID_MAX + 1];
+	uint32_t attempt;
+	struct told *told;
+
+	if (!row->call_id[0] || !spend_row_run(row, run_id, &attempt) ||
+	    (row->start_ms && row->start_ms / 1000 < reconciler->since_s))
+		return 0;
+	if (reconciler->open_count >= OPEN_MAX)
+		return err_say(err, EBUSY, "the store does not keep up with the spend log");
+	told = calloc(1, sizeof(*told));
+	if (!told)
+		die_no_memory();
+	told->reconciler = reconciler;
+	memcpy(told->run_id, run_id, sizeof(run_id));
+	snprintf(told->call_id, sizeof(told->call_id), "%s", row->call_id);
+	if (is_account(row->end_user, run_id))
+		snprintf(told->account, sizeof(told->account), "%s", row->end_user);
+	told->call = (struct store_call){ .call_id = told->call_id,
+					  .run_id = told->run_id,
+					  .account = told->account,
+					  .attempt = attempt,
+					  .cost = row->cost,
+					  .on_done = on_told };
+	reconciler->open_count++;
+	reconciler->call_count++;
+	store->ops->reconcile(store, &told->call, clock_now_ms());
+	return 0;
+}
+
+/* ---- rounds ---- */
+
+static void set_timer(struct reconciler *reconciler, uint64_t now_ms)
+{
+	if (reconciler->every_ms)
+		loop_set_timer(&reconciler->keeper->loop, &reconciler->timer,
+			       now_ms + reconciler->every_ms);
+}
+
+static void end_round(struct reconciler *reconciler, uint64_t now_ms)
+{
+	charter_unref(reconciler->charter);
+	reconciler->charter = NULL;
+	set_timer(reconciler, now_ms);
+}
+
+/* When every log was read, and the store has answered for every call. */
+static void finish_round(struct reconciler *reconciler, uint64_t now_ms)
+{
+	struct keeper *keeper = reconciler->keeper;
+	uint64_t grace_s = reconciler->grace_ms / 1000;
+
+	if (!reconciler->charter || reconciler->log || reconciler->open_count > 0)
+		return;
+	if (!reconciler->has_failed) {
+		reconciler->done_s = reconciler->until_s;
+		if (reconciler->until_s > grace_s)
+			keeper->store->ops->release_before(keeper->store,
+							   reconciler->until_s - grace_s, now_ms);
+		keeper_notice(keeper, NOTICE_RECONCILED, now_ms,
+			      &(struct notice){ .count = NOTICE_NUMBER(reconciler->call_count) });
+	}
+	end_round(reconciler, now_ms);
+}
+
+static bool is_asked_before(const struct keeper_config *config, size_t llm)
+{
+	for (size_t i = 0; i < llm; i++)
+		if (config->llms[i].provider->is_litellm &&
+		    strcmp(config->llms[i].url.authority, config->llms[llm].url.authority) == 0)
+			return true;
+	return false;
+}
+
+static void on_log_done(void *owner, const struct err *err, uint64_t now_ms);
+
+/* The next LiteLLM, or the end. */
+static void read_next(struct reconciler *reconciler, uint64_t now_ms)
+{
+	const struct keeper_config *config = reconciler->charter->config;
+	struct keeper *keeper = reconciler->keeper;
+	struct spend_log_query query = {
+		.upstream = &reconciler->upstream,
+		.since_s = reconciler->since_s,
+		.until_s = reconciler->until_s,
+		.on_row = on_row,
+		.on_done = on_log_done,
+		.owner = reconciler,
+	};
+	size_t i = reconciler->llm;
+
+	while (i < config->llm_count &&
+	       (!config->llms[i].provider->is_litellm || is_asked_before(config, i)))
+		i++;
+	reconciler->llm = i + 1;
+	if (i >= config->llm_count) {
+		finish_round(reconciler, now_ms);
+		return;
+	}
+	upstream_init_llm(&reconciler->upstream, config, &config->llms[i],
+			  reconciler->charter->llm_keys[i]);
+	reconciler->log = spend_log_start(keeper->net, &keeper->loop, reconciler->charter->tls,
+					  &query, now_ms);
+}
+
+static void on_log_done(void *owner, const struct err *err, uint64_t now_ms)
+{
+	struct reconciler *reconciler = owner;
+	struct keeper *keeper = reconciler->keeper;
+
+	reconciler->log = NULL;
+	if (err) {
+		reconciler->has_failed = true;
+		keeper->metrics.reconciled[METRICS_RECONCILED_FAILED]++;
+		keeper_notice(keeper, NOTICE_RECONCILE_DIFFERS, now_ms,
+			      &(struct notice){ .code = "failed", .text = err->text });
+	}
+	read_next(reconciler, now_ms);
+}
+
+static void on_due(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct reconciler *reconciler = OWNER_OF(timer, struct reconciler, timer);
+	uint64_t back_s = reconciler->grace_ms / 1000 + LONG_CALL_S;
+
+	if (reconciler->charter)
+		return; /* a round is under way, and sets the timer at its end */
+	reconciler->charter = charter_ref(reconciler->keeper->charter);
+	reconciler->until_s = clock_ms(CLOCK_REALTIME) / 1000;
+	reconciler->since_s = reconciler->done_s ? reconciler->done_s - back_s
+						 : reconciler->until_s - FIRST_S;
+	reconciler->llm = reconciler->call_count = 0;
+	reconciler->has_failed = false;
+	read_next(reconciler, now_ms);
+}
+
+/* ---- opening and closing ---- */
+
+struct reconciler *reconciler_new(struct keeper *keeper, uint64_t every_ms, uint64_t grace_ms)
+{
+	struct reconciler *reconciler = calloc(1, sizeof(*reconciler));
+
+	if (!reconciler)
+		die_no_memory();
+	reconciler->keeper = keeper;
+	reconciler->timer.on_due = on_due;
+	reconciler_set_times(reconciler, every_ms, grace_ms);
+	return reconciler;
+}
+
+void reconciler_set_times(struct reconciler *reconciler, uint64_t every_ms, uint64_t grace_ms)
+{
+	bool has_changed = reconciler->every_ms != every_ms;
+
+	reconciler->every_ms = every_ms;
+	reconciler->grace_ms = grace_ms;
+	if (!has_changed)
+		return;
+	loop_cancel(&reconciler->keeper->loop, &reconciler->timer);
+	if (!reconciler->charter)
+		set_timer(reconciler, clock_now_ms());
+}
+
+void reconciler_free(struct reconciler *reconciler)
+{
+	if (!reconciler)
+		return;
+	reconciler->is_over = true;
+	loop_cancel(&reconciler->keeper->loop, &reconciler->timer);
+	if (reconciler->log)
+		spend_log_cancel(reconciler->log);
+	charter_unref(reconciler->charter);
+	free_if_over(reconciler);
+}
