@@ -186,7 +186,26 @@ static int check_keys(const struct run_config *config, struct err *err)
 		r = check_key(config, config->keeper.llms[i].key, err);
 	for (size_t i = 0; r == 0 && i < config->keeper.secret_count; i++)
 		r = check_key(config, config->keeper.secrets[i].source, err);
-	return r;
+	return r < 0 ? r : check_key(config, config->keeper_token, err);
+}
+
+/*
+ * INV-RUN-IDENTITY: whoever can reach the control socket, and is of our user as the agent may be,
+ * can register runs and revoke others.
+ */
+static int check_shared(const struct run_config *config, struct err *err)
+{
+	const char *address = config->keeper_address, *exposed = NULL;
+
+	if (address && strncmp(address, "unix:", 5) == 0)
+		exposed = find_exposure(config, address + 5, false);
+	if (exposed)
+		return refuse(err, "the keeper's socket", address + 5, exposed,
+			      "put it elsewhere, or name another --workspace");
+	exposed = config->keeper_ca ? find_exposure(config, config->keeper_ca, true) : NULL;
+	return exposed ? refuse(err, "the keeper's certificates", config->keeper_ca, exposed,
+				"keep them elsewhere")
+		       : 0;
 }
 
 /* Whether the file itself has secrets in it, and so must not even be seen. */
@@ -246,6 +265,6 @@ int exposure_check(const struct run_config *config, struct err *err)
 	int r = check_inputs(config, err);
 
 	if (r == 0)
-		r = check_audit(config, err);
+		r = config->keeper_address ? check_shared(config, err) : check_audit(config, err);
 	return r < 0 ? r : check_keys(config, err);
 }

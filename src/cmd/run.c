@@ -163,6 +163,10 @@ static int check(const struct run_config *config, struct err *err)
 	if (!config->llm_socket.path && (config->llm_socket.mode || config->llm_socket.owner))
 		return err_say(err, EINVAL,
 			       "--llm-socket-mode and --llm-socket-owner belong to --llm-socket");
+	if (config->keeper_address && config->config_variable)
+		return err_say(err, EINVAL,
+			       RUN_CONFIG_VARIABLE " is set, and with --keeper the keeper decides; "
+						   "unset one of them");
 	if (run_gateway_check(config, err) < 0)
 		return -EINVAL;
 	return keeper_config_check(&config->keeper, err);

@@ -119,12 +119,15 @@ static bool is_source(const char *variable, const char *source)
 	       strcmp(variable + len + 1, value) == 0;
 }
 
-static const char *find_source(const struct keeper_config *config, const char *variable)
+static const char *find_source(const struct run_config *run, const char *variable)
 {
+	const struct keeper_config *config = &run->keeper;
 	static const char file[] = "env:" RUN_CONFIG_VARIABLE;
 
 	if (is_source(variable, file))
 		return file;
+	if (is_source(variable, run->keeper_token))
+		return run->keeper_token;
 	for (size_t i = 0; i < config->llm_count; i++)
 		if (is_source(variable, config->llms[i].key))
 			return config->llms[i].key;
@@ -138,7 +141,7 @@ static const char *find_source(const struct keeper_config *config, const char *v
 int run_gateway_check(const struct run_config *config, struct err *err)
 {
 	for (size_t i = 0; i < config->env_count; i++) {
-		const char *source = find_source(&config->keeper, config->env[i]);
+		const char *source = find_source(config, config->env[i]);
 
 		if (source)
 			return err_say(err, EINVAL,

@@ -174,7 +174,8 @@ static void write_identity(struct buf *out, const struct identity *identity)
 		       bytes_of(run->account ? run->account : text));
 	write_metadata(out, run);
 	/* A call whose reply never comes can still be found in its log. */
-	h1_write_field(out, BYTES("x-litellm-call-id"), bytes_of(identity->call_id));
+	if (identity->call_id[0])
+		h1_write_field(out, BYTES("x-litellm-call-id"), bytes_of(identity->call_id));
 }
 
 void attribution_write(struct buf *out, const struct identity *identity,

@@ -24,7 +24,7 @@ bool attribution_is_removed(struct bytes name);
 /* The run that a request is made for, and the id by which LiteLLM will log it. */
 struct identity {
 	const struct run *run;
-	const char *call_id;
+	const char *call_id; /* "": it is no call of a model */
 };
 
 /* The whole head of the request as the upstream gets it. `path` has been routed; `key` may be NULL.

@@ -49,7 +49,7 @@ static const struct limits *find_account(const struct keeper_config *config, con
 	return others;
 }
 
-/* The longest pattern is the most specific one. */
+/* The name itself, or else the longest pattern. */
 static const struct keeper_limit *find_host(const struct keeper_config *config, const char *host)
 {
 	const struct keeper_limit *best = NULL;
@@ -57,6 +57,8 @@ static const struct keeper_limit *find_host(const struct keeper_config *config, 
 	for (size_t i = 0; i < config->host_limit_count; i++) {
 		const struct keeper_limit *limit = &config->host_limits[i];
 
+		if (strcmp(limit->name, host) == 0)
+			return limit;
 		if (host_matches(limit->name, host) &&
 		    (!best || strlen(limit->name) > strlen(best->name)))
 			best = limit;

@@ -58,7 +58,9 @@ static void write_head(struct exchange *exchange, const struct link_open *open, 
 	const struct identity identity = { exchange->run, exchange->call_id };
 
 	exchange->is_chunked = framing->kind == FRAMING_CHUNKED;
-	if (is_litellm(exchange) && runid_new(exchange->call_id) < 0)
+	/* What asks nothing of a model is in no log. */
+	if (is_litellm(exchange) && framing->kind != FRAMING_NONE &&
+	    runid_new(exchange->call_id) < 0)
 		exchange->call_id[0] = '\0';
 	attribution_write(&exchange->request, &identity, exchange->upstream->llm,
 			  exchange->upstream->key, open, path, framing);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """INV-RUN-IDENTITY, INV-ATTRIBUTION: whatever the agent sends, the upstream sees the host's word."""
 import json
+import re
 
 import agent
 import origin as upstream
@@ -123,7 +124,10 @@ def assert_ours(request):
     assert request.values("x-litellm-end-user-id") == ["task-7/2"], request.head
     metadata = request.values("x-litellm-spend-logs-metadata")
     assert [json.loads(m) for m in metadata] == [{"runId": "task-7", "attempt": 2}], request.head
-    ours = {"authorization", "x-litellm-end-user-id", "x-litellm-spend-logs-metadata"}
+    # The host's own id of the call, which it is found by in LiteLLM's log.
+    if request.values("content-length") + request.values("transfer-encoding"):
+        assert re.fullmatch("[0-9A-Z]{26}", "".join(request.values("x-litellm-call-id"))), request.head
+    ours = {"authorization", "x-litellm-end-user-id", "x-litellm-spend-logs-metadata", "x-litellm-call-id"}
     for name in request.names():
         folded = name.replace("_", "-")
         assert folded in ours or folded not in NAMES, name

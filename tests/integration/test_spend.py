@@ -229,13 +229,21 @@ def test_a_failed_call_that_nobody_pays_for(user_place, origin, ledger):
     assert verdicts(told(user_place, origin, "task-7", status=0)) == [("call-1", "not-billed")]
 
 
-def test_a_call_without_an_id(user_place, origin, ledger):
-    origin.script = lambda c: [c.answer(b"[]") for _ in c.requests()]
+def test_a_reply_without_an_id(user_place, origin, ledger):
+    """The call has the id that it was sent with, and their log should know it."""
+    seen = []
+
+    def answer(connection):
+        for request in connection.requests():
+            seen.extend(request.values("x-litellm-call-id"))
+            connection.answer(b"[]")
+    origin.script = answer
     with agent.run(user_place, *agent.llm(origin, *RUN)) as run:
         assert run.ask(POST).status == 200
         assert run.ask(agent.get("/v1/models")).status == 200  # no call: nothing is asked of a model
         run.end()
-    assert verdicts(told(user_place, origin, "task-7", status=0)) == [(None, "no-id")]
+    assert len(seen) == 1
+    assert verdicts(told(user_place, origin, "task-7", status=1)) == [(seen[0], "only-ours")]
 
 
 # ---- what the server may say ----
