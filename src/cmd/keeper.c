@@ -173,28 +173,27 @@ static void on_owner_gone(struct loop_source *source, unsigned int ready, uint64
 }
 
 /* The last words; without them whoever started us knows that something is missing. */
-static int report(struct private_keeper *private, const struct peer *peer)
+static int report(struct private_keeper *own, const struct peer *peer)
 {
 	struct err unwritten;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < peer->refused_host_count; i++)
 		r = status_send(STATUS_FD, STATUS_REFUSED, peer->refused_hosts[i].name);
-	if (r == 0 && peer->learn && write_draft(peer, &private->draft, &unwritten) < 0)
+	if (r == 0 && peer->learn && write_draft(peer, &own->draft, &unwritten) < 0)
 		fprintf(stderr, "warder: %s\n", unwritten.text);
-	return r < 0 ? r
-		     : status_send_summary(STATUS_FD, peer->allowed, peer->refused, private->path);
+	return r < 0 ? r : status_send_summary(STATUS_FD, peer->allowed, peer->refused, own->path);
 }
 
 static void on_peer_over(struct peer *peer, uint64_t now_ms)
 {
-	struct private_keeper *private = peer->owner;
+	struct private_keeper *own = peer->owner;
 
 	(void)now_ms;
-	private->result = keeper_write_records(&private->keeper, private->err);
-	if (private->result == 0)
-	private->result = report(private, peer);
-	loop_end(&private->keeper.loop);
+	own->result = keeper_write_records(&own->keeper, own->err);
+	if (own->result == 0)
+		own->result = report(own, peer);
+	loop_end(&own->keeper.loop);
 }
 
 /* The one run; none where every request names its own. */
@@ -203,13 +202,15 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 {
 	const struct run_spec spec = { .run_id = config->run_id,
 				       .attempt = (uint32_t)config->attempt };
+	struct run *run;
 
 	if (!config->run_id)
 		return 0;
-	*ret_run = run_new(charter, &spec, err);
-	if (!*ret_run)
+	run = run_new(charter, &spec, err);
+	if (!run)
 		return -EINVAL;
-	return charter->vault.count > 0 ? tell_placeholders((*ret_run)->terms, err) : 0;
+	*ret_run = run;
+	return charter->vault.count > 0 ? tell_placeholders(run->terms, err) : 0;
 }
 
 /* Limits of one run are counted in memory: they end with it. */
@@ -236,78 +237,77 @@ static void open_store(struct keeper *keeper, const struct keeper_config *config
 }
 
 /* Everything that can fail before the agent is there. */
-static int open_all(struct private_keeper *private, const struct keeper_config *config,
+static int open_all(struct private_keeper *own, const struct keeper_config *config,
 		    struct charter *charter, struct err *err)
 {
 	struct run *run = NULL;
 	struct stream link;
-	struct peer *peer;
-	int r = keeper_open(&private->keeper, charter, err);
+	struct peer *peer = NULL;
+	int r = keeper_open(&own->keeper, charter, err);
 
 	stream_init_plain(&link, LINK_FD);
 	if (r == 0) {
-		open_store(&private->keeper, config);
+		open_store(&own->keeper, config);
 		r = make_run(config, charter, &run, err);
 	}
 	if (r == 0 && config->learn)
-		r = open_draft(config->learn, &private->draft, err);
+		r = open_draft(config->learn, &own->draft, err);
 	if (r == 0)
-		r = state_make_parents(config->audit, private->path, err);
+		r = state_make_parents(config->audit, own->path, err);
 	if (r == 0)
-		r = keeper_open_audit(&private->keeper, private->path, err);
+		r = keeper_open_audit(&own->keeper, own->path, err);
 	if (r == 0)
 		r = settle(config, err);
 	if (r == 0)
-		r = peer_open(&private->keeper, &link, run,
+		r = peer_open(&own->keeper, &link, run,
 			      charter->keyring.count > 0 ? PEER_OPEN : PEER_LOCAL, &peer, err);
-	if (r < 0) {
+	if (!peer) {
 		run_free(run);
 		return r;
 	}
 	peer->on_over = on_peer_over;
-	peer->owner = private;
+	peer->owner = own;
 	if (run && config->run_limits.duration_ms)
 		run->ends_ms = clock_now_ms() + config->run_limits.duration_ms;
 	peer->learn = config->learn ? learn_new() : NULL;
-	private->owner = (struct loop_source){ .fd = -1, .on_ready = on_owner_gone };
-	r = loop_add(&private->keeper.loop, &private->owner, STATUS_FD, LOOP_READ);
+	own->owner = (struct loop_source){ .fd = -1, .on_ready = on_owner_gone };
+	r = loop_add(&own->keeper.loop, &own->owner, STATUS_FD, LOOP_READ);
 	return r < 0 ? err_set(err, -r, "watch the run") : 0;
 }
 
-static int serve(struct private_keeper *private, const struct keeper_config *config,
-		 struct err *err)
+static int serve(struct private_keeper *own, const struct keeper_config *config, struct err *err)
 {
 	struct charter *charter = NULL;
-	int r = state_audit_path(config->audit, private->path, err);
+	int r = state_audit_path(config->audit, own->path, err);
 
-	private->err = err;
+	own->err = err;
 	if (r == 0)
 		r = charter_new(config, &charter, err);
 	secret_forget_sources();
-	if (r < 0)
+	if (!charter)
 		return r;
-	r = open_all(private, config, charter, err);
+	r = open_all(own, config, charter, err);
 	charter_unref(charter);
 	if (r == 0) {
 		r = status_send(STATUS_FD, STATUS_READY, "");
 		if (r == 0)
-			r = keeper_serve(&private->keeper);
+			r = keeper_serve(&own->keeper);
 		if (r < 0)
 			err_set(err, -r, "serve the run");
 		else
-			r = private->result;
+			r = own->result;
 	}
-	result_file_close(&private->draft);
-	keeper_close(&private->keeper);
+	result_file_close(&own->draft);
+	keeper_close(&own->keeper);
 	return r;
 }
 
 int cmd_keeper(int argc, char **argv)
 {
-	static struct private_keeper private = { .draft = RESULT_FILE_INIT }; /* large */
+	static struct private_keeper own = { .draft = RESULT_FILE_INIT }; /* large */
 	struct keeper_config config;
 	struct config_file file = { .run = { NULL, 0 } };
-	struct err err = { 0 };
+	static struct err err; /* as long as the keeper, which tells by it */
 	int r;
 
 	if (fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) < 0 || fcntl(LINK_FD, F_SETFD, FD_CLOEXEC) < 0 ||
@@ -322,7 +322,7 @@ int cmd_keeper(int argc, char **argv)
 	keeper_config_init(&config);
 	r = configure(argc, argv, &file, &config, &err);
 	if (r == 0)
-		r = serve(&private, &config, &err);
+		r = serve(&own, &config, &err);
 	/* Who did not let it go on has said why. */
 	if (r < 0 && r != -ECANCELED && status_send(STATUS_FD, STATUS_FAILED, err.text) < 0)
 		fprintf(stderr, "warder: %s\n", err.text);

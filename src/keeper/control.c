@@ -583,7 +583,7 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 		free(visitor);
 		return;
 	}
-	fd = -1;
+	take_fd(&fd);
 	LIST_ADD(&control->visitors, visitor);
 	control->visitor_count++;
 }

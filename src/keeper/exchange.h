@@ -75,40 +75,39 @@ struct exchange {
 	struct recode *recode;          /* ... how it is encoded, or NULL */
 	struct decoder *decoder;        /* of the reply's body, or NULL */
 	struct grpc grpc;               /* ... of messages with a prefix */
-	bool is_grpc;
-	bool has_decoded; /* there is more in the decoder than was taken */
 	struct cost cost;
-	uint32_t credit;    /* bytes of the reply that the gate takes */
-	uint32_t granted;   /* bytes of the request that the gate may send */
-	uint32_t owed;      /* ... that it has sent, and that are to be granted again */
-	uint64_t body_left; /* of a request whose length was declared */
-	bool has_length;
+	uint32_t credit;                /* bytes of the reply that the gate takes */
+	uint32_t granted;               /* bytes of the request that the gate may send */
+	uint32_t owed;                  /* ... that it has sent, and that are to be granted again */
+	int status;                     /* of the reply; 0: none yet */
+	uint64_t body_left;             /* of a request whose length was declared */
 	struct store_reservation *hold; /* what it has of its limits, or NULL */
 	char *method_path;              /* RESERVE: for the record; a NUL between them */
 	uint64_t retry_s;               /* for a refusal: when it might be allowed; or 0 */
 	struct budget_host *account; /* of the host that it goes to, or NULL: nothing is counted */
-	int status;                  /* of the reply; 0: none yet */
 	unsigned int interim_count, restart_count;
-	uint64_t bound;                     /* mask of the secrets that may go where it goes */
-	bool was_sent;                      /* the upstream may have seen of it */
-	bool is_events;                     /* the reply is a stream of events */
-	char tail[2];                       /* ... and how what was passed on of it ends */
-	bool is_cut;                        /* by us, while it was under way */
-	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
-	bool is_request_over, is_reply_begun;
+	uint64_t bound;              /* mask of the secrets that may go where it goes */
 	struct websocket *websocket; /* it is to become that, or has; or NULL */
-	bool is_tunnel;              /* bytes that nobody looks into */
-	bool is_reply_over;          /* of a tunnel: the host has said all */
-	bool is_reply_complete;      /* ... and what is not passed on yet waits for credit */
-	bool has_write_failed;       /* the upstream is gone, whatever reading it says */
-	bool may_reuse;              /* the connection, by the reply's head */
-	bool finds_cost;             /* the reply is to be searched for one */
 	uint64_t start_ms, first_byte_ms, last_ms; /* last_ms: when something moved */
 	uint64_t sent_bytes, received_bytes;
 	char *label;      /* method and path, with -v only */
 	const char *rule; /* that decided, of the policy; or NULL */
 	char *place;      /* host:port as it was asked for, owned; NULL: the LLM */
 	const char *hint; /* for a refusal, or NULL */
+	bool has_length, is_grpc;
+	bool has_decoded;                   /* there is more in the decoder than was taken */
+	bool was_sent;                      /* the upstream may have seen of it */
+	bool is_events;                     /* the reply is a stream of events */
+	char tail[2];                       /* ... and how what was passed on of it ends */
+	bool is_cut;                        /* by us, while it was under way */
+	bool is_dirty, is_head, is_chunked; /* ... of the request as it goes out */
+	bool is_request_over, is_reply_begun;
+	bool is_tunnel;         /* bytes that nobody looks into */
+	bool is_reply_over;     /* of a tunnel: the host has said all */
+	bool is_reply_complete; /* ... and what is not passed on yet waits for credit */
+	bool has_write_failed;  /* the upstream is gone, whatever reading it says */
+	bool may_reuse;         /* the connection, by the reply's head */
+	bool finds_cost;        /* the reply is to be searched for one */
 	char model[JSON_EDIT_MODEL_MAX + 1];
 	char call_id[EXCHANGE_CALL_ID_MAX + 1];
 };

@@ -37,7 +37,7 @@ static void add_places(struct peer *peer)
 	size_t count = peer->place_count;
 
 	peer->place_count = count ? 2 * count : PLACES_FIRST;
-	peer->exchanges = calloc(peer->place_count, sizeof(*peer->exchanges));
+	peer->exchanges = calloc(peer->place_count, sizeof(struct exchange *));
 	if (!peer->exchanges)
 		die_no_memory();
 	for (size_t i = 0; i < count; i++)
@@ -116,7 +116,7 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 	struct run **place, *run;
 
 	if (!peer->by_token)
-		peer->by_token = calloc(TOKEN_PLACES, sizeof(*peer->by_token));
+		peer->by_token = calloc(TOKEN_PLACES, sizeof(struct run *));
 	if (!peer->by_token)
 		die_no_memory();
 	place = &peer->by_token[hash_run(spec->run_id, spec->attempt)];
