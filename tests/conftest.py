@@ -19,7 +19,7 @@ def binary():
     """The program where every user can execute it, whoever owns the checkout."""
     top = pathlib.Path(tempfile.mkdtemp(prefix="warder-binary-", dir="/tmp"))
     os.chmod(top, 0o755)
-    for name in ("warder", "warder-gateway"):
+    for name in ("warder", "warder-gateway", "warder-keeper"):
         shutil.copy(harness.BUILD / "src" / name, top / name)
         (top / name).chmod(0o755)
     yield top / "warder"

@@ -10,6 +10,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import tempfile
 
 import checks
 import harness
@@ -200,7 +201,7 @@ class Run:
         self.port = port
         self.audit = place.home / ".local/state/warder/audit.jsonl"
         line = [place.binary, "run", *options, "--", "python3", "-I", "-S", "-c", PUPPET]
-        self._stderr = open(place.top / "stderr", "w+b")
+        self._stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [*prefix, *place.command(line, {**KEY_ENV, **(env or {})})], cwd=place.workspace,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True)
@@ -265,7 +266,7 @@ class Gate:
         self.place = place
         self.path = str(place.workspace / "llm.sock")
         self.audit = place.home / ".local/state/warder/audit.jsonl"
-        self._stderr = open(place.top / "stderr", "w+b")
+        self._stderr = tempfile.TemporaryFile()
         where = ["--listen", f"unix:{self.path}"] if listen is None else listen
         line = [place.binary, "gate", *where, *options]
         self.process = subprocess.Popen(

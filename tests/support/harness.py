@@ -96,10 +96,11 @@ class Place:
         return subprocess.run(argv, check=False, **options)
 
     def install(self):
-        """Puts both programs beside each other, as an installation has them."""
-        shutil.copy(BUILD / "src" / "warder-gateway", self.top)
+        """Puts the programs beside each other, as an installation has them."""
         self.binary = shutil.copy(self.binary, self.top)
-        for name in ("warder", "warder-gateway"):
+        for name in ("warder-gateway", "warder-keeper"):
+            shutil.copy(BUILD / "src" / name, self.top)
+        for name in ("warder", "warder-gateway", "warder-keeper"):
             (self.top / name).chmod(0o755)
 
     def remove(self):
