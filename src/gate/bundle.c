@@ -334,12 +334,18 @@ static void on_credit(struct call *call)
 	mark_dirty(strand->bundle);
 }
 
+static bool flush(struct bundle *bundle);
+
+/* What was said before goes first: a reset overtakes it otherwise. */
 static void on_abort(struct call *call)
 {
 	struct strand *strand = strand_of(call);
+	struct bundle *bundle = strand->bundle;
 
+	if (!flush(bundle))
+		return;
 	h2_reset(strand->stream, H2_INTERNAL_ERROR);
-	mark_dirty(strand->bundle);
+	mark_dirty(bundle);
 }
 
 static const struct carrier carrier = { on_reply, on_reply_data, on_reply_end, on_credit,

@@ -659,9 +659,13 @@ static void on_credit(struct call *call)
 	go_on(session_of(call));
 }
 
+/* What was said before is still heard: the keeper may have explained itself in it. */
 static void on_abort(struct call *call)
 {
-	reset(&session_of(call)->connection);
+	struct session *session = session_of(call);
+
+	if (flush(session))
+		reset(&session->connection);
 }
 
 static const struct carrier carrier = { on_reply, on_data, on_end, on_credit, on_abort };

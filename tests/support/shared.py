@@ -15,6 +15,7 @@ import agent
 import checks
 import harness
 import metrics
+import origin as upstream
 
 IS_SANITIZED = "asan" in harness.BUILD.name
 
@@ -254,3 +255,50 @@ def keeper(place, config=None, *options, env=None, **kwargs):
             assert made.end() == 0, made.stderr()
     finally:
         made.kill()
+
+
+# ---- streams ----
+
+EVENT = b'data: {"choices":[]}\n\n'
+
+
+def answer_or_stream(connection):
+    """A script: who asks for a stream gets its first event, and nothing more by itself."""
+    for request in connection.requests():
+        if b'"stream"' in request.body:
+            connection.send(upstream.CHUNKED + upstream.chunk(EVENT))
+            connection.wait_for_end()
+            return
+        connection.answer()
+
+
+def open_stream(run, **more):
+    """A connection of the agent's with a stream on it that has begun."""
+    wire = run.connect()
+    wire.send(agent.post({"model": "m", "stream": True, **more}))
+    assert wire.head().status == 200
+    wire.until(EVENT + b"\r\n")
+    return wire
+
+
+def read_to_end(wire):
+    """What is left of a stream, and whether a client would take it for whole."""
+    data = b""
+    while True:
+        try:
+            piece = wire.more()
+        except ConnectionResetError:
+            return data, False
+        if not piece:
+            return data, data.endswith(upstream.LAST_CHUNK)
+        data += piece
+
+
+def assert_cut(wire, code):
+    """The stream ends with an event that says why, and not as if it were whole."""
+    data, is_whole = read_to_end(wire)
+    assert not is_whole, data
+    _, found, event = data.partition(b"event: error\ndata: ")
+    assert found, data
+    error = json.loads(event.split(b"\n\n")[0])["error"]
+    assert error["code"] == code and error["runId"] and error["message"], error
