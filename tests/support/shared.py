@@ -267,9 +267,8 @@ def answer_or_stream(connection):
     for request in connection.requests():
         if b'"stream"' in request.body:
             connection.send(upstream.CHUNKED + upstream.chunk(EVENT))
-            connection.wait_for_end()
-            return
-        connection.answer()
+        else:
+            connection.answer()
 
 
 def open_stream(run, **more):
