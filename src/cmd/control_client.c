@@ -64,5 +64,8 @@ int control_send(int fd, char letter, const char *words, size_t len, int passed_
 	r = packet.len < CONTROL_PACKET_MAX ? pass_send(fd, packet.data, packet.len, passed_fd)
 					    : -E2BIG;
 	buf_fini(&packet);
+	/* Who is not welcome is told so before it has asked; that is to be read, then. */
+	if (r == -EPIPE)
+		r = 0;
 	return r < 0 ? err_set(err, -r, "ask the keeper") : 0;
 }

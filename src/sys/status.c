@@ -56,6 +56,7 @@ int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len)
 	struct iovec parts[] = { { &letter, 1 }, { ret_text, STATUS_TEXT_MAX } };
 	struct msghdr packet = { .msg_iov = parts, .msg_iovlen = 2 };
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	bool was_reset = false;
 	ssize_t n;
 	int r;
 
@@ -64,7 +65,11 @@ int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len)
 	} while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return r < 0 ? -errno : -ETIMEDOUT;
-	n = recvmsg(fd, &packet, 0);
+	do {
+		n = recvmsg(fd, &packet, 0);
+		/* Of one who left what we sent unread; its last words come behind that. */
+		was_reset = n < 0 && errno == ECONNRESET && !was_reset;
+	} while (was_reset);
 	if (n < 0)
 		return errno == ECONNRESET ? 0 : -errno;
 	ret_text[n > 0 ? n - 1 : 0] = '\0';

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""Who may start runs at a shared keeper, and what users of another name can ask of it."""
+import pwd
+
+import agent
+import checks
+import harness
+import origin as upstream
+import pytest
+import shared
+
+POST = agent.post({"model": "m"})
+ENVIRON = "import os; result = dict(os.environ)"
+NAMED = next(user for user in pwd.getpwall() if user.pw_name in ("games", "daemon", "bin"))
+NUMBERED = 23456  # without an entry in any database
+ENABLED = {"SANDBOX_ENABLED": "1"}
+
+pytestmark = pytest.mark.skipif(not harness.IS_ROOT, reason="needs root to be several users")
+
+
+class Stranger(harness.Place):
+    """A place of yet another user."""
+
+    def __init__(self, uid, binary):
+        self.uid = uid
+        super().__init__("user", binary)
+
+    def own(self, path):
+        harness.os.chown(path, self.uid, self.uid)
+        return path
+
+    def become(self):
+        ids = f"--reuid={self.uid}", f"--regid={self.uid}"
+        return ["setpriv", *ids, "--clear-groups", "--"]
+
+
+@pytest.fixture
+def named(binary):
+    made = Stranger(NAMED.pw_uid, binary)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def numbered(binary):
+    made = Stranger(NUMBERED, binary)
+    yield made
+    made.remove()
+
+
+def control(origin, mode=None, users=()):
+    """Settings with an LLM and users."""
+    settings = {"control_mode": mode, "control_users": list(users) or None}
+    return shared.llm(origin, keeper=settings)
+
+
+@pytest.fixture
+def keeper(user_place, origin):
+    """One that two other users may use, and whoever can become root."""
+    origin.script = shared.answer_or_stream
+    config = control(origin, "0666", [NAMED.pw_name, str(NUMBERED)])
+    with shared.keeper(user_place, config, env=ENABLED) as made:
+        yield made
+
+
+def verbs(keeper, place):
+    """Everything that can be asked, as the user of that place."""
+    run = place.run(*checks.LEAVE_MARKER, options=("--keeper", keeper.address))
+    gate = place.warder("gate", "--listen", f"unix:{place.workspace}/g.sock", "--keeper", keeper.address,
+                        timeout=20)
+    others = [keeper.warder(*words, place=place)
+              for words in (("ps",), ("ps", "r-1"), ("revoke", "r-1"), ("drain",))]
+    return [run, gate, *others]
+
+
+# ---- strangers ----
+
+def test_the_socket_is_its_owners_alone(user_place, named, root_place, origin):
+    with shared.keeper(user_place, control(origin)) as keeper, keeper.run("--run-id", "r-1"):
+        assert (keeper.top / "control.sock").stat().st_mode & 0o777 == 0o600
+        for done in verbs(keeper, named):
+            assert done.returncode == 125
+            checks.assert_one_line(done.stderr, "connect to the keeper", "Permission denied")
+        assert not (named.workspace / checks.MARKER).exists()
+        # Control: the owner may, and root.
+        assert keeper.run_ids() == keeper.run_ids(root_place) == ["r-1"]
+        done = root_place.run("true", options=("--keeper", keeper.address))
+        assert done.returncode == 0, done.stderr
+
+
+def test_who_comes_in_is_known_by_the_kernels_word(user_place, named, root_place, origin):
+    """A socket that everybody can connect to makes nobody welcome."""
+    with shared.keeper(user_place, control(origin, "0666")) as keeper, keeper.run("--run-id", "r-1"):
+        for done in verbs(keeper, named):
+            assert done.returncode == 125
+            checks.assert_one_line(done.stderr, "this keeper is not for you")
+        assert not (named.workspace / checks.MARKER).exists()
+        assert keeper.run_ids() == keeper.run_ids(root_place) == ["r-1"]
+        assert keeper.is_alive() and "draining" not in keeper.stderr()
+
+
+# ---- the flag ----
+
+@pytest.mark.parametrize("env", [{}, {"SANDBOX_ENABLED": ""}, {"SANDBOX_ENABLED": "0"},
+                                 {"SANDBOX_ENABLED": "yes"}, {"SANDBOX_ENABLED": "11"}])
+def test_other_users_are_off_by_default(user_place, origin, env):
+    made = shared.Keeper(user_place, control(origin, "0666", [NAMED.pw_name]), env)
+    made.start(wait=False)
+    assert made.process.wait(timeout=20) == 125
+    checks.assert_one_line(made.stderr(), "--control-user", "SANDBOX_ENABLED=1")
+    assert not (made.top / "control.sock").exists()
+
+
+@pytest.mark.parametrize("value", ["1", "true"])
+def test_the_flag_turns_them_on(user_place, named, origin, value):
+    config = control(origin, "0666", [NAMED.pw_name])
+    with shared.keeper(user_place, config, env={"SANDBOX_ENABLED": value}) as keeper:
+        done = named.run("true", options=("--keeper", keeper.address))
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_user_who_is_not_there_is_a_mistake(user_place, origin):
+    made = shared.Keeper(user_place, control(origin, None, ["nobody-of-this-name"]), ENABLED)
+    made.start(wait=False)
+    assert made.process.wait(timeout=20) == 125
+    checks.assert_one_line(made.stderr(), "there is no user 'nobody-of-this-name'")
+
+
+# ---- users who may ----
+
+@pytest.mark.parametrize("who", ["named", "numbered"])
+def test_another_user_runs_under_a_name_of_the_keepers_choice(keeper, origin, request, who):
+    place = request.getfixturevalue(who)
+    account = {"named": NAMED.pw_name, "numbered": str(NUMBERED)}[who]
+    with keeper.run("--billing-account", "team-7", "--attempt", "9", place=place) as run:
+        run_id = run.python(ENVIRON)["RUN_ID"]
+        assert run.ask(POST).status == 200
+        assert origin.requests[0].values("x-litellm-end-user-id") == [account]
+        assert run_id in origin.requests[0].values("x-litellm-spend-logs-metadata")[0]
+        shown = keeper.show(run_id)
+        assert (shown["account"], shown["attempt"], shown["allowed"]) == (account, 0, 1)
+    with keeper.run(place=place) as run:
+        assert run.python(ENVIRON)["RUN_ID"] != run_id
+    # Control: the owner chooses.
+    with keeper.run("--run-id", "r-1", "--billing-account", "team-7", "--attempt", "9"):
+        shown = keeper.show("r-1")
+        assert (shown["account"], shown["attempt"]) == ("team-7", 9)
+    assert {r["runId"] for r in keeper.records("start")} >= {run_id, "r-1"}
+
+
+def test_another_user_cannot_choose_a_runs_name(keeper, named):
+    done = named.run(*checks.LEAVE_MARKER, options=("--keeper", keeper.address, "--run-id", "r-1"))
+    assert done.returncode == 125
+    checks.assert_one_line(done.stderr, "--run-id", "leave the option away")
+    assert not (named.workspace / checks.MARKER).exists()
+    checks.wait_until(lambda: not keeper.run_ids())
+    assert "r-1" not in {r["runId"] for r in keeper.records()}
+
+
+def test_users_see_their_own_runs_only(keeper, named, numbered, root_place):
+    with keeper.run("--run-id", "r-1"), keeper.run(place=named) as one, \
+            keeper.run(place=numbered) as other:
+        mine, foreign = (run.python(ENVIRON)["RUN_ID"] for run in (one, other))
+        assert keeper.run_ids(named) == [mine]
+        assert keeper.run_ids(numbered) == [foreign]
+        for run_id in ("r-1", foreign, "never-seen"):
+            done = keeper.warder("ps", run_id, place=named)
+            assert done.returncode == 125 and not done.stdout
+            checks.assert_one_line(done.stderr, "there is no such run")
+        assert keeper.ps(mine, place=named)[0]["runId"] == mine
+        # Control: those who run the keeper see all of them.
+        everything = sorted(["r-1", mine, foreign])
+        assert keeper.run_ids() == keeper.run_ids(root_place) == everything
+
+
+def test_users_can_revoke_their_own_runs_only(keeper, named, numbered, origin):
+    with keeper.run("--run-id", "r-1") as owners, keeper.run(place=named) as one, \
+            keeper.run(place=numbered) as other:
+        mine, foreign = (run.python(ENVIRON)["RUN_ID"] for run in (one, other))
+        wires = [shared.open_stream(run) for run in (owners, other)]
+        for run_id in ("r-1", foreign, "never-seen"):
+            done = keeper.revoke(run_id, place=named)
+            assert done.returncode == 125
+            checks.assert_one_line(done.stderr, "that is no run")
+        for at, wire in enumerate(wires):
+            origin.connections[at].send(upstream.chunk(b"data: 2\n\n") + upstream.LAST_CHUNK)
+            assert b"data: 2" in wire.until(upstream.LAST_CHUNK)
+        # Control: their own they can.
+        wire = shared.open_stream(one)
+        assert keeper.revoke(mine, place=named).returncode == 0
+        shared.assert_cut(wire, "run_revoked")
+        assert other.ask(POST).status == 200 and one.ask(POST).status == 403
+
+
+def test_users_can_neither_drain_nor_open_gates(keeper, named):
+    with keeper.run("--run-id", "r-1"):
+        done = keeper.warder("drain", place=named)
+        assert done.returncode == 125
+        checks.assert_one_line(done.stderr, "that is not for you to ask of this keeper")
+        done = named.warder("gate", "--listen", f"unix:{named.workspace}/g.sock", "--keeper",
+                            keeper.address, timeout=20)
+        assert done.returncode == 125
+        checks.assert_one_line(done.stderr, "that is not for you to ask of this keeper")
+        assert keeper.is_alive() and "draining" not in keeper.stderr()
+        # Control: the owner can.
+        drain = keeper.drain()
+        keeper.wait_for("draining")
+    assert drain.wait(timeout=20) == 0 and keeper.wait() == 0
+    drain.communicate()
+
+
+def test_a_users_account_has_its_own_limits(user_place, named, numbered, origin):
+    config = shared.merge(control(origin, "0666", [NAMED.pw_name, str(NUMBERED)]),
+                          {"account_limits": {NAMED.pw_name: {"requests": "1/m", "burst": 1}}})
+    with shared.keeper(user_place, config, env=ENABLED) as keeper, \
+            keeper.run("--billing-account", "somebody-else", place=named) as one, \
+            keeper.run(place=named) as two, keeper.run(place=numbered) as other:
+        assert one.ask(POST).status == 200
+        assert [run.ask(POST).status for run in (one, two)] == [429, 429]
+        assert [other.ask(POST).status for _ in range(3)] == [200] * 3
+
+
+def test_a_user_does_not_get_anothers_descriptors_or_log(keeper, named):
+    """What a user's own processes hold is the user's; the keeper's files are not."""
+    with keeper.run(place=named) as run:
+        assert run.ask(POST).status == 200
+    done = named.host(["cat", str(keeper.audit)])
+    assert done.returncode != 0 and "Permission denied" in done.stderr
+    done = named.host(["cat", str(keeper.file), str(keeper.top / "store.db")])
+    assert done.returncode != 0 and not done.stdout
