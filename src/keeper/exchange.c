@@ -90,7 +90,6 @@ static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 	struct metrics *metrics = &keeper_of(exchange)->metrics;
 	struct loop *loop = &keeper_of(exchange)->loop;
 
-	limiter_settle(exchange, now_ms);
 	metrics->exchanges--;
 	metrics->bytes[METRICS_DIRECTION_SENT] += exchange->sent_bytes;
 	metrics->bytes[METRICS_DIRECTION_RECEIVED] += exchange->received_bytes;
@@ -116,6 +115,8 @@ static void end(struct exchange *exchange, bool is_complete, uint64_t now_ms)
 	/* It may be in a list of this turn, which passes over what is over. */
 	exchange->deferred.free = free_exchange;
 	loop_defer(loop, &exchange->deferred);
+	/* Last: it may be what the others' money was for, and they are cut off from in there. */
+	limiter_settle(exchange, now_ms);
 }
 
 /* ---- records ---- */
