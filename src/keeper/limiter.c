@@ -158,7 +158,9 @@ bool limiter_ask(struct exchange *exchange)
 	add_claim(hold, "host", host ? host->name : "", host ? &host->limits : NULL);
 	snprintf(hold->reservation.id, sizeof(hold->reservation.id), "%.32s-%" PRIx64,
 		 keeper->store->keeper_id, ++keeper->hold_count);
-	hold->reservation.bytes = exchange->has_length ? exchange->body_left : 0;
+	/* Of its body some has come by now, where the model had to be known first. */
+	hold->reservation.bytes = exchange->sent_bytes +
+				  (exchange->has_length ? exchange->body_left : 0);
 	hold->reservation.spend = costs_money(&hold->reservation) ? config->spend_reserve : 0;
 	exchange->hold = &hold->reservation;
 	if (keeper->asked)
