@@ -32,6 +32,28 @@ int pass_send(int socket_fd, const void *data, size_t len, int fd)
 	return 0;
 }
 
+/*
+ * The descriptor that came along, into *ret_fd; how many there were. A packet may bring more than
+ * one: where there is room for one, alignment leaves room for two.
+ */
+static size_t take_passed(struct msghdr *packet, int *ret_fd)
+{
+	size_t count = 0;
+
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(packet); header;
+	     header = CMSG_NXTHDR(packet, header)) {
+		size_t len = header->cmsg_len - CMSG_LEN(0);
+
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = 0; at + sizeof(int) <= len; at += sizeof(int), count++) {
+			close_fd(ret_fd);
+			memcpy(ret_fd, CMSG_DATA(header) + at, sizeof(int));
+		}
+	}
+	return count;
+}
+
 ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
 {
 	struct iovec part = { .iov_base = data, .iov_len = size };
@@ -42,7 +64,6 @@ ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
 		.msg_control = control.space,
 		.msg_controllen = sizeof(control.space),
 	};
-	struct cmsghdr *header;
 	bool was_reset = false;
 	ssize_t n;
 
@@ -57,11 +78,7 @@ ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
 	} while (was_reset || (n < 0 && errno == EINTR));
 	if (n < 0)
 		return -errno;
-	header = CMSG_FIRSTHDR(&packet);
-	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-	    header->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
-	if (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+	if (take_passed(&packet, ret_fd) > 1 || (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		close_fd(ret_fd);
 		return -EPROTO;
 	}

@@ -13,7 +13,7 @@ int pass_send(int socket_fd, const void *data, size_t len, int fd) must_check;
 /*
  * Receives one packet. *ret_fd is what came along, close-on-exec, or -1; the caller owns
  * it. Returns its length, 0 when the other side is gone, or -errno: -EPROTO for a packet
- * larger than `size`.
+ * larger than `size`, or with more than one descriptor, which are closed.
  */
 ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd) must_check;
 
