@@ -287,6 +287,10 @@ void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_
 {
 	if (exchange->state == EXCHANGE_OVER)
 		return;
+	if (exchange->state == EXCHANGE_HOLD) { /* nothing has been decided yet */
+		exchange_refuse_held(exchange, refusal, now_ms);
+		return;
+	}
 	exchange->is_cut = true;
 	if (exchange->is_events && exchange->is_reply_begun)
 		send_error_event(exchange, refusal);

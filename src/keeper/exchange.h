@@ -163,6 +163,9 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 /* The store has answered. */
 void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms);
 
+/* Refuses one that waits for more of its body. */
+void exchange_refuse_held(struct exchange *exchange, enum refusal refusal, uint64_t now_ms);
+
 /* What was allowed is not any more: it ends where it is, and says why as far as it can. */
 void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_ms);
 

@@ -234,6 +234,16 @@ static void refuse_held(struct exchange *exchange, enum refusal refusal,
 	exchange_refuse(exchange, refusal, open->method, path, now_ms);
 }
 
+void exchange_refuse_held(struct exchange *exchange, enum refusal refusal, uint64_t now_ms)
+{
+	static struct link_open open; /* large, and needed only in here */
+
+	if (link_parse_open((struct bytes){ exchange->body->open, exchange->body->open_len },
+			    &open) < 0)
+		abort(); /* it was parsed before */
+	refuse_held(exchange, refusal, &open, now_ms);
+}
+
 /* Edits what was held raw while the route was not known. */
 static int edit_held(struct exchange *exchange)
 {
@@ -587,15 +597,10 @@ static void on_held_data(struct exchange *exchange, struct bytes data, uint64_t 
 
 	if (!body->is_edited)
 		buf_add(&body->held, data.data, data.len);
-	if (r < 0) {
-		static struct link_open open;
-
-		if (link_parse_open((struct bytes){ body->open, body->open_len }, &open) < 0)
-			abort(); /* it was parsed before */
-		refuse_held(exchange, REFUSAL_NOT_JSON, &open, now_ms);
-		return;
-	}
-	advance_held(exchange, now_ms);
+	if (r < 0)
+		exchange_refuse_held(exchange, REFUSAL_NOT_JSON, now_ms);
+	else
+		advance_held(exchange, now_ms);
 }
 
 int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_ms)
