@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/money.h"
 #include "config/keeper_limits.h"
+#include "config/labels.h"
 
 #define DEFAULT_CONNECT_MS    10000
 #define DEFAULT_FIRST_BYTE_MS 600000
@@ -135,14 +136,6 @@ static bool is_alnum(char c)
 }
 
 /* What goes into a header: printable ASCII. */
-static bool is_header_text(const char *text)
-{
-	for (; *text; text++)
-		if (*text < 0x20 || *text > 0x7e)
-			return false;
-	return true;
-}
-
 static int add_rule(struct keeper_config *config, const struct option *option, const char *text,
 		    bool is_allow, struct err *err)
 {
@@ -314,7 +307,7 @@ static int read_secret_inject(void *data, const struct option *option, const cha
 	if (!secret)
 		return -EINVAL;
 	colon = strstr(rest, ": ");
-	if (!colon || !is_header_text(rest) || !strstr(colon, "{value}"))
+	if (!colon || !label_is_text(rest) || !strstr(colon, "{value}"))
 		return err_say(err, EINVAL, "--%s: %s: HEADER: FORMAT, with {value} in it",
 			       option->name, secret->name);
 	if (!may_be_injected(rest, (size_t)(colon - rest)))
@@ -460,7 +453,7 @@ static int read_connect_to(void *data, const struct option *option, const char *
 static int read_header_text(void *data, const struct option *option, const char *text,
 			    struct err *err)
 {
-	if (!*text || strlen(text) > 256 || !is_header_text(text))
+	if (!label_is_account(text))
 		return err_say(err, EINVAL, "--%s: up to 256 printable ASCII characters",
 			       option->name);
 	*(const char **)(void *)((char *)data + option->offset) = text;
@@ -470,18 +463,22 @@ static int read_header_text(void *data, const struct option *option, const char 
 static int read_metadata(void *data, const struct option *option, const char *text, struct err *err)
 {
 	struct keeper_config *config = data;
-	const char *equals = strchr(text, '=');
+	const char *equals = strchr(text, '='), *name;
 	size_t len = strlen(text);
 
-	if (!equals || equals == text || !is_header_text(text))
-		return err_say(err, EINVAL, "--%s: NAME=VALUE in printable ASCII", option->name);
+	name = equals ? arena_printf(&config->arena, "%.*s", (int)(equals - text), text) : "";
+	if (!label_is_metadata(name, equals ? equals + 1 : ""))
+		return err_say(err, EINVAL,
+			       "--%s: NAME=VALUE in printable ASCII; runId and attempt are said "
+			       "already",
+			       option->name);
 	if (config->metadata_count == KEEPER_METADATA_MAX ||
 	    config->metadata_len + len > KEEPER_METADATA_LEN)
 		return err_say(err, E2BIG, "--%s: more than %d, or more than %d bytes",
 			       option->name, KEEPER_METADATA_MAX, KEEPER_METADATA_LEN);
 	config->metadata_len += len;
 	config->metadata[config->metadata_count++] = (struct keeper_metadata){
-		arena_printf(&config->arena, "%.*s", (int)(equals - text), text),
+		name,
 		arena_strdup(&config->arena, equals + 1),
 	};
 	return 0;

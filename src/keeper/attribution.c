@@ -146,6 +146,15 @@ static void write_request_line(struct buf *out, const struct keeper_llm *llm, st
 	buf_add_text(out, " HTTP/1.1\r\n");
 }
 
+/* What the operator says of every run is not a run's to say. */
+static bool is_operators(const struct keeper_config *config, const char *name)
+{
+	for (size_t i = 0; i < config->metadata_count; i++)
+		if (strcmp(config->metadata[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 /* {"runId":…,"attempt":…} and what the operator adds; ASCII without line ends, as JSON is here. */
 static void write_metadata(struct buf *out, const struct run *run)
 {
@@ -159,7 +168,8 @@ static void write_metadata(struct buf *out, const struct run *run)
 	for (size_t i = 0; i < config->metadata_count; i++)
 		json_text(&json, config->metadata[i].name, config->metadata[i].value);
 	for (size_t i = 0; i < run->metadata_count; i++)
-		json_text(&json, run->metadata[i].name, run->metadata[i].value);
+		if (!is_operators(config, run->metadata[i].name))
+			json_text(&json, run->metadata[i].name, run->metadata[i].value);
 	json_close(&json, '}');
 	buf_add_text(out, "\r\n");
 }

@@ -15,15 +15,21 @@
 #include "base/list.h"
 #include "base/money.h"
 #include "keeper/enrol.h"
+#include "keeper/outbox.h"
+#include "keeper/registration.h"
 #include "keeper/report.h"
 #include "sys/pass.h"
 
-#define METADATA_MAX 32
+#define PATIENCE_MS 10000      /* for somebody who asks, and reads nothing of the answer */
+#define WAITING_MAX (64 << 20) /* of answers, for all of them together */
+#define DEAF_MS     100
 
 /* Somebody at the socket. */
 struct visitor {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct loop_source source;
+	struct loop_timer patience; /* set while answers wait for it */
+	struct outbox outbox;
 	struct control *control;
 	struct visitor *next, **at;
 	struct ucred who;
@@ -40,18 +46,23 @@ struct visitor {
 
 struct control {
 	struct loop_source source;
+	struct loop_timer deaf; /* no descriptor is free: nobody is let in for a moment */
 	struct keeper *keeper;
 	struct control_config config;
 	int listener_fd; /* owned; -1 once it is closed */
 	struct visitor *visitors;
 	size_t visitor_count;
+	size_t waiting_bytes; /* in all the outboxes */
 };
 
 /* ---- visitors ---- */
 
 static void free_visitor(struct loop_deferred *deferred)
 {
-	free(deferred);
+	struct visitor *visitor = (struct visitor *)(void *)deferred;
+
+	outbox_fini(&visitor->outbox);
+	free(visitor);
 }
 
 static void give_up(struct visitor *visitor)
@@ -74,6 +85,8 @@ static void close_visitor(struct visitor *visitor, uint64_t now_ms)
 	enrol_cancel(visitor->enrolment);
 	if (visitor->peer)
 		peer_close(visitor->peer, "owner_gone", now_ms);
+	control->waiting_bytes -= outbox_len(&visitor->outbox);
+	loop_cancel(&control->keeper->loop, &visitor->patience);
 	loop_remove(&control->keeper->loop, &visitor->source);
 	close_fd(&fd);
 	close_fd(&visitor->link_fd);
@@ -82,17 +95,61 @@ static void close_visitor(struct visitor *visitor, uint64_t now_ms)
 	give_up(visitor);
 }
 
-/* Whoever does not read what it asked for is not waited for. */
+/*
+ * After something was sent: whoever is slow to read is waited for, and not listened to meanwhile;
+ * but not for ever, nor with all the memory that there is.
+ */
+static int watch_outbox(struct visitor *visitor, size_t len_before)
+{
+	struct control *control = visitor->control;
+	struct loop *loop = &control->keeper->loop;
+	size_t len = outbox_len(&visitor->outbox);
+
+	control->waiting_bytes += len - len_before;
+	if (control->waiting_bytes > WAITING_MAX)
+		return -ENOBUFS;
+	if (len == 0)
+		loop_cancel(loop, &visitor->patience);
+	else if (len < len_before || !visitor->patience.place)
+		loop_set_timer(loop, &visitor->patience, clock_now_ms() + PATIENCE_MS);
+	return loop_change(loop, &visitor->source, len ? LOOP_WRITE : LOOP_READ);
+}
+
+static int send_status(void *owner, enum status_type type, struct bytes text)
+{
+	struct visitor *visitor = owner;
+	size_t len_before = outbox_len(&visitor->outbox);
+	int r = outbox_send(&visitor->outbox, visitor->source.fd, type, text);
+
+	if (r == 0 && outbox_len(&visitor->outbox) != len_before)
+		r = watch_outbox(visitor, len_before);
+	return r;
+}
+
 static void check_sent(struct visitor *visitor, int r, uint64_t now_ms)
 {
 	if (r < 0)
 		close_visitor(visitor, now_ms);
 }
 
+static void send_waiting(struct visitor *visitor, uint64_t now_ms)
+{
+	size_t len_before = outbox_len(&visitor->outbox);
+	int r = outbox_flush(&visitor->outbox, visitor->source.fd);
+	int watched = watch_outbox(visitor, len_before); /* it counts, too */
+
+	check_sent(visitor, r < 0 ? r : watched, now_ms);
+}
+
+static void on_impatient(struct loop_timer *timer, uint64_t now_ms)
+{
+	close_visitor(OWNER_OF(timer, struct visitor, patience), now_ms);
+}
+
 static void say(struct visitor *visitor, enum status_type type, const char *text, uint64_t now_ms)
 {
 	if (!visitor->is_over)
-		check_sent(visitor, status_send(visitor->source.fd, type, text), now_ms);
+		check_sent(visitor, send_status(visitor, type, bytes_of(text)), now_ms);
 }
 
 static bool is_master(const struct visitor *visitor)
@@ -111,13 +168,6 @@ static bool is_welcome(const struct control *control, const struct ucred *who)
 }
 
 /* ---- registering ---- */
-
-static int send_status(void *owner, enum status_type type, struct bytes text)
-{
-	const struct visitor *visitor = owner;
-
-	return status_send_bytes(visitor->source.fd, type, text);
-}
 
 /* The end of a run: what a private keeper would say. */
 static void on_peer_over(struct peer *peer, uint64_t now_ms)
@@ -164,72 +214,25 @@ static void on_enrolled(void *owner, struct run *run, const struct err *err, uin
 	}
 }
 
-struct request {
-	struct run_spec spec;
-	struct keeper_metadata metadata[METADATA_MAX];
-	char account[128];
-	bool is_verbose;
-};
-
-/* NAME=VALUE; what it points into lives as long as the packet. */
-static int read_word(struct request *request, char *word)
-{
-	char *value = strchr(word, '=');
-	struct run_spec *spec = &request->spec;
-	char *end;
-
-	if (!value)
-		return -EINVAL;
-	*value++ = '\0';
-	if (strcmp(word, "run-id") == 0 && runid_is_valid(value)) {
-		spec->run_id = value;
-	} else if (strcmp(word, "attempt") == 0) {
-		unsigned long attempt = strtoul(value, &end, 10);
-
-		if (*end || attempt > UINT32_MAX)
-			return -EINVAL;
-		spec->attempt = (uint32_t)attempt;
-	} else if (strcmp(word, "account") == 0) {
-		spec->account = value;
-	} else if (strncmp(word, "metadata.", 9) == 0 && spec->metadata_count < METADATA_MAX) {
-		request->metadata[spec->metadata_count++] = (struct keeper_metadata){ word + 9,
-										      value };
-	} else {
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static int read_request(struct request *request, struct bytes words)
-{
-	struct bytes word;
-	int r = 0;
-
-	request->spec = (struct run_spec){ .metadata = request->metadata };
-	while (r == 0 && bytes_split(&words, '\0', &word))
-		r = read_word(request, (char *)word.data);
-	return r == 0 && words.len == 0 && request->spec.run_id ? 0 : -EINVAL;
-}
-
 /*
  * INV-RUN-IDENTITY: a user of another name gets a run of its own, and pays itself; it cannot say
  * whose budget is used.
  */
-static int restrict_request(const struct visitor *visitor, struct request *request)
+static int restrict_registration(const struct visitor *visitor, struct run_spec *spec)
 {
-	static char run_id[RUNID_MAX + 1];
+	static char run_id[RUNID_MAX + 1], account[128];
 	const struct passwd *user;
 
 	if (is_master(visitor))
 		return 0;
 	user = getpwuid(visitor->who.uid);
 	if (user)
-		snprintf(request->account, sizeof(request->account), "%s", user->pw_name);
+		snprintf(account, sizeof(account), "%s", user->pw_name);
 	else
-		snprintf(request->account, sizeof(request->account), "%u", visitor->who.uid);
-	request->spec.account = request->account;
-	request->spec.run_id = run_id;
-	request->spec.attempt = 0;
+		snprintf(account, sizeof(account), "%u", visitor->who.uid);
+	spec->account = account;
+	spec->run_id = run_id;
+	spec->attempt = 0;
 	return runid_new(run_id);
 }
 
@@ -255,18 +258,20 @@ static const char *find_obstacle(const struct visitor *visitor, int fd)
 
 static void on_register(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
 {
-	static struct request request; /* large, and needed only in here */
+	static struct registration registration; /* large, and needed only in here */
 	const char *obstacle = find_obstacle(visitor, *fd);
+	struct err err;
 
-	if (!obstacle &&
-	    (read_request(&request, words) < 0 || restrict_request(visitor, &request) < 0))
-		obstacle = "the keeper does not understand; is it of this version?";
+	if (!obstacle && registration_parse(&registration, (char *)words.data, words.len, &err) < 0)
+		obstacle = err.text;
+	if (!obstacle && restrict_registration(visitor, &registration.spec) < 0)
+		obstacle = "the keeper cannot get random bytes";
 	if (obstacle) {
 		say(visitor, STATUS_FAILED, obstacle, now_ms);
 		return;
 	}
 	visitor->link_fd = take_fd(fd);
-	enrol_start(visitor->control->keeper, &request.spec, on_enrolled, visitor,
+	enrol_start(visitor->control->keeper, &registration.spec, on_enrolled, visitor,
 		    &visitor->enrolment, now_ms);
 }
 
@@ -344,10 +349,10 @@ static bool may_see(const struct visitor *visitor, const struct peer *peer)
 static void say_run(struct visitor *visitor, struct buf *words, uint64_t now_ms)
 {
 	if (!visitor->is_over)
-		check_sent(visitor,
-			   status_send_bytes(visitor->source.fd, STATUS_RUN,
-					     (struct bytes){ words->data, words->len }),
-			   now_ms);
+		check_sent(
+			visitor,
+			send_status(visitor, STATUS_RUN, (struct bytes){ words->data, words->len }),
+			now_ms);
 	buf_fini(words);
 }
 
@@ -436,8 +441,12 @@ static void on_show(struct visitor *visitor, struct bytes words, int *fd, uint64
 	size_t count = 1;
 
 	(void)fd;
-	peer = read_run_id(visitor, words) ? find_peer(visitor, visitor->run_id) : NULL;
-	if (!runid_is_valid(visitor->run_id) || (!peer && !is_master(visitor))) {
+	if (!read_run_id(visitor, words)) {
+		say(visitor, STATUS_FAILED, "that is no run", now_ms);
+		return;
+	}
+	peer = find_peer(visitor, visitor->run_id);
+	if (!peer && !is_master(visitor)) {
 		say(visitor, STATUS_FAILED, "there is no such run", now_ms);
 		return;
 	}
@@ -463,11 +472,15 @@ static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
 
 	visitor->open_answers--;
 	give_up(visitor);
-	if (revocation->verdict == STORE_GRANTED)
+	if (revocation->verdict == STORE_GRANTED) {
+		keeper_notice(visitor->control->keeper, NOTICE_RUN_REVOKED, now_ms,
+			      &(struct notice){ .run_id = visitor->run_id,
+						.uid = NOTICE_NUMBER(visitor->who.uid) });
 		say(visitor, STATUS_DONE, "", now_ms);
-	else
-		say(visitor, STATUS_FAILED,
-		    "the keeper's store cannot be reached; nothing is revoked", now_ms);
+		return;
+	}
+	say(visitor, STATUS_FAILED, "the keeper's store cannot be reached; nothing is revoked",
+	    now_ms);
 }
 
 static void on_revoke(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
@@ -544,15 +557,35 @@ static void on_visitor_ready(struct loop_source *source, unsigned int ready, uin
 	static char data[CONTROL_PACKET_MAX];
 	struct visitor *visitor = OWNER_OF(source, struct visitor, source);
 	_cleanup_close_ int fd = -1;
-	ssize_t n = pass_receive(source->fd, data, sizeof(data), &fd);
+	ssize_t n;
 
 	(void)ready;
+	if (outbox_len(&visitor->outbox) > 0) {
+		send_waiting(visitor, now_ms);
+		return;
+	}
+	n = pass_receive(source->fd, data, sizeof(data), &fd);
 	if (n == -EAGAIN)
 		return;
 	if (n <= 0)
 		close_visitor(visitor, now_ms);
 	else
 		handle(visitor, (struct bytes){ data, (size_t)n }, &fd, now_ms);
+}
+
+static void on_deaf_over(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct control *control = OWNER_OF(timer, struct control, deaf);
+
+	if (loop_change(&control->keeper->loop, &control->source, LOOP_READ) < 0)
+		loop_set_timer(&control->keeper->loop, timer, now_ms + DEAF_MS);
+}
+
+/* It would be told of whoever waits turn after turn. */
+static void be_deaf(struct control *control, uint64_t now_ms)
+{
+	if (loop_change(&control->keeper->loop, &control->source, 0) == 0)
+		loop_set_timer(&control->keeper->loop, &control->deaf, now_ms + DEAF_MS);
 }
 
 static void on_knock(struct loop_source *source, unsigned int ready, uint64_t now_ms)
@@ -564,7 +597,8 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	struct visitor *visitor;
 
 	(void)ready;
-	(void)now_ms;
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+		be_deaf(control, now_ms);
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
 		return;
 	if (!is_welcome(control, &who) || control->visitor_count >= CONTROL_VISITORS_MAX) {
@@ -579,6 +613,8 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	visitor->who = who;
 	visitor->link_fd = -1;
 	visitor->source = (struct loop_source){ .fd = -1, .on_ready = on_visitor_ready };
+	visitor->patience.on_due = on_impatient;
+	outbox_init(&visitor->outbox);
 	if (loop_add(&control->keeper->loop, &visitor->source, fd, LOOP_READ) < 0) {
 		free(visitor);
 		return;
@@ -602,6 +638,7 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 	control->config = *config;
 	control->listener_fd = config->listener_fd;
 	control->source = (struct loop_source){ .fd = -1, .on_ready = on_knock };
+	control->deaf.on_due = on_deaf_over;
 	r = loop_add(&keeper->loop, &control->source, config->listener_fd, LOOP_READ);
 	if (r < 0) {
 		free(control);
@@ -628,6 +665,7 @@ int control_resume(struct control *control)
 
 void control_stop_listening(struct control *control)
 {
+	loop_cancel(&control->keeper->loop, &control->deaf);
 	control_pause(control);
 	close_fd(&control->listener_fd);
 }
