@@ -8,8 +8,10 @@
 
 #include "base/die.h"
 
-#define BLOCK_SIZE ((size_t)16 * 1024)
-#define ALIGNMENT  _Alignof(max_align_t)
+/* Each block is twice the one before, up to a size: many an arena holds a few words only. */
+#define BLOCK_FIRST ((size_t)256)
+#define BLOCK_MOST  ((size_t)16 * 1024)
+#define ALIGNMENT   _Alignof(max_align_t)
 
 struct arena_block {
 	struct arena_block *next;
@@ -18,11 +20,14 @@ struct arena_block {
 	_Alignas(max_align_t) unsigned char data[];
 };
 
-static struct arena_block *block_new(size_t at_least)
+static struct arena_block *block_new(const struct arena_block *before, size_t at_least)
 {
-	size_t size = at_least > BLOCK_SIZE ? at_least : BLOCK_SIZE;
-	struct arena_block *block = calloc(1, sizeof(*block) + size);
+	size_t size = before ? 2 * before->size : BLOCK_FIRST;
+	struct arena_block *block;
 
+	size = size < BLOCK_MOST ? size : BLOCK_MOST;
+	size = size > at_least ? size : at_least;
+	block = calloc(1, sizeof(*block) + size);
 	if (!block)
 		die_no_memory();
 	block->size = size;
@@ -38,7 +43,7 @@ void *arena_alloc(struct arena *arena, size_t size)
 		die_no_memory();
 	size = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 	if (!block || block->size - block->used < size) {
-		block = block_new(size);
+		block = block_new(block, size);
 		block->next = arena->head;
 		arena->head = block;
 	}
