@@ -9,12 +9,17 @@
 #include "base/clock.h"
 #include "keeper/limiter.h"
 #include "keeper/origin.h"
+#include "sys/heap.h"
 
 /* How long the record of an outcome may wait for others, and for a disk that is full. */
 #define OUTCOMES_DELAY_MS 20
 #define OUTCOMES_RETRY_MS 1000
 
+/* Where many runs come and go, most of their memory is used again within that time. */
+#define GIVE_BACK_MS 5000
+
 static void on_outcomes_due(struct loop_timer *timer, uint64_t now_ms);
+static void on_give_back(struct loop_timer *timer, uint64_t now_ms);
 
 /* ---- opening ---- */
 
@@ -50,6 +55,7 @@ int keeper_open(struct keeper *keeper, struct charter *charter, struct err *err)
 	keeper->charter = charter_ref(charter);
 	keeper->audit.fd = -1;
 	keeper->audit_timer.on_due = on_outcomes_due;
+	keeper->heap_timer.on_due = on_give_back;
 	if (r < 0)
 		return err_set(err, -r, "create an event loop");
 	keeper->net = net_new(&keeper->loop);
@@ -70,6 +76,21 @@ void keeper_close(struct keeper *keeper)
 	charter_unref(keeper->charter);
 	if (keeper->audit.fd >= 0)
 		audit_close(&keeper->audit);
+}
+
+/* ---- memory ---- */
+
+static void on_give_back(struct loop_timer *timer, uint64_t now_ms)
+{
+	(void)timer;
+	(void)now_ms;
+	heap_give_back();
+}
+
+void keeper_give_back(struct keeper *keeper, uint64_t now_ms)
+{
+	if (!keeper->heap_timer.place)
+		loop_set_timer(&keeper->loop, &keeper->heap_timer, now_ms + GIVE_BACK_MS);
 }
 
 /* ---- what is written down ---- */
@@ -225,6 +246,7 @@ int keeper_serve(struct keeper *keeper)
 	keeper->dirty_peers = NULL;
 	keeper->loop.on_turn_end = NULL;
 	loop_cancel(&keeper->loop, &keeper->audit_timer);
+	loop_cancel(&keeper->loop, &keeper->heap_timer);
 	if (loop_turn(&keeper->loop, 0) < 0)
 		r = -EIO;
 	return r < 0 ? r : failure;

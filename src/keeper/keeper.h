@@ -42,6 +42,7 @@ struct keeper {
 	struct peer *peers;  /* every gate */
 	size_t peer_count;
 	bool is_draining; /* no run begins any more, and with the last one the loop ends */
+	struct loop_timer heap_timer;  /* runs have ended: what they used is given back */
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
 	bool is_audit_failing;         /* the last time */
@@ -74,6 +75,9 @@ int keeper_write_records(struct keeper *keeper, struct err *err) must_check;
 /* A link that was not opened is on record like a request that was refused. */
 void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
 				const char *from, const char *code);
+
+/* Runs have ended, one or a thousand: the memory that they used is given back a little later. */
+void keeper_give_back(struct keeper *keeper, uint64_t now_ms);
 
 /* A line for the operator, where there is a log for that. */
 void keeper_notice(struct keeper *keeper, enum notice_event event, uint64_t now_ms,

@@ -521,4 +521,5 @@ void peer_close(struct peer *peer, const char *why, uint64_t now_ms)
 	link_port_close(&peer->link);
 	peer->deferred.free = free_peer;
 	loop_defer(&keeper->loop, &peer->deferred);
+	keeper_give_back(keeper, now_ms);
 }

@@ -14,3 +14,8 @@ void heap_settle(void)
 	mallopt(M_TOP_PAD, AHEAD_BYTES);
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
+
+void heap_give_back(void)
+{
+	malloc_trim(KEPT_BYTES);
+}

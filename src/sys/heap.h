@@ -6,4 +6,7 @@
 /* For a process whose buffers come and go with every turn of its loop. */
 void heap_settle(void);
 
+/* Gives back whole pages that nothing is in any more, wherever they are. It takes milliseconds. */
+void heap_give_back(void);
+
 #endif
