@@ -270,7 +270,7 @@ static void on_register(struct visitor *visitor, struct bytes words, int *fd, ui
 		say(visitor, STATUS_FAILED, obstacle, now_ms);
 		return;
 	}
-	visitor->link_fd = take_fd(fd);
+	visitor->link_fd = registration.spec.link_fd = take_fd(fd);
 	enrol_start(visitor->control->keeper, &registration.spec, on_enrolled, visitor,
 		    &visitor->enrolment, now_ms);
 }
@@ -655,6 +655,7 @@ int control_listener(const struct control *control)
 
 void control_pause(struct control *control)
 {
+	loop_cancel(&control->keeper->loop, &control->deaf_timer);
 	loop_remove(&control->keeper->loop, &control->source);
 }
 

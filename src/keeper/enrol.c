@@ -3,12 +3,15 @@
 #include "keeper/enrol.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/die.h"
 #include "keeper/refusal.h"
+#include "sys/rlimit.h"
 
 struct enrolment {
 	struct store_run request; /* first */
@@ -83,13 +86,34 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 	free(enrolment);
 }
 
+/*
+ * INV-BOUNDED: a quarter of the descriptors is left for connections of the runs that there are,
+ * which would otherwise have to be refused one by one. The kernel gives out the lowest that is
+ * free, so those below the new link's are all in use.
+ */
+static int check_room(struct keeper *keeper, const struct run_spec *spec, struct err *err)
+{
+	uint64_t most = rlimit_get(RLIMIT_NOFILE);
+
+	if ((uint64_t)spec->link_fd < most - most / 4)
+		return 0;
+	keeper_record_link_refused(keeper, spec->run_id, spec->attempt,
+				   spec->from ? spec->from : "",
+				   refusal_code(REFUSAL_TOO_MANY_RUNS));
+	return err_say(err, EMFILE,
+		       "the keeper has no room for another run: of its %" PRIu64
+		       " descriptors a quarter is left; raise that limit, or wait",
+		       most);
+}
+
 void enrol_start(struct keeper *keeper, const struct run_spec *spec, enrol_done *on_done,
 		 void *owner, struct enrolment **place, uint64_t now_ms)
 {
 	struct store *store = keeper->store;
 	struct enrolment *enrolment;
 	struct err err;
-	struct run *run = run_new(keeper->charter, spec, &err);
+	struct run *run = check_room(keeper, spec, &err) < 0 ? NULL
+							     : run_new(keeper->charter, spec, &err);
 
 	if (!run) {
 		*place = NULL;

@@ -111,7 +111,8 @@ static void begin(struct remote *remote, struct stream *stream, const struct tok
 {
 	const struct run_spec spec = { .run_id = token->run_id,
 				       .attempt = token->attempt,
-				       .from = from };
+				       .from = from,
+				       .link_fd = stream->fd };
 	struct arrival *arrival = calloc(1, sizeof(*arrival));
 
 	if (!arrival)

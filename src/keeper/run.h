@@ -22,6 +22,7 @@ struct run_spec {
 	const struct keeper_metadata *metadata; /* beside the configuration's */
 	size_t metadata_count;
 	const char *from; /* where it was asked for, for the record; NULL: here */
+	int link_fd;      /* what its link is, for a run that begins */
 };
 
 struct run {

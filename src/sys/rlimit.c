@@ -17,6 +17,15 @@ int rlimit_lower(int resource, uint64_t value)
 	return setrlimit(resource, &limit) < 0 ? -errno : 0;
 }
 
+uint64_t rlimit_get(int resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur;
+}
+
 void rlimit_raise(int resource, uint64_t value)
 {
 	struct rlimit limit;

@@ -10,6 +10,9 @@
 /* Sets both limits to `value`, or to the hard limit where that is stricter. 0 or -errno. */
 int rlimit_lower(int resource, uint64_t value) must_check;
 
+/* The soft limit, or UINT64_MAX where there is none. */
+uint64_t rlimit_get(int resource);
+
 /* Raises the soft limit to `value`, or to the hard limit where that is lower. */
 void rlimit_raise(int resource, uint64_t value);
 
