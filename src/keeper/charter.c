@@ -133,6 +133,7 @@ void charter_unref(struct charter *charter)
 {
 	if (!charter || --charter->use_count > 0)
 		return;
+	scrub_set_free(charter->scrubs);
 	for (size_t i = 0; i < KEEPER_LLMS_MAX; i++)
 		secret_free(charter->llm_keys[i]);
 	keyring_fini(&charter->keyring);

@@ -9,6 +9,7 @@
 
 #include "config/keeper_config.h"
 #include "keeper/keyring.h"
+#include "keeper/scrub.h"
 #include "keeper/vault.h"
 #include "policy/rule.h"
 #include "tls/tls_client.h"
@@ -19,8 +20,9 @@ struct charter {
 	struct policy policy; /* which hosts may be reached */
 	struct vault vault;
 	struct secret *llm_keys[KEEPER_LLMS_MAX]; /* by the number of the LLM, or NULL */
-	struct keyring keyring;                   /* of tokens; empty: nobody has one */
-	struct tls_client *tls;                   /* NULL while no upstream needs it */
+	struct scrub_set *scrubs; /* of these keys, for all runs where there is no other secret */
+	struct keyring keyring;   /* of tokens; empty: nobody has one */
+	struct tls_client *tls;   /* NULL while no upstream needs it */
 	void (*on_free)(struct charter *charter); /* or NULL; `config` may go, too */
 };
 

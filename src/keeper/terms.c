@@ -40,7 +40,7 @@ static int make_placeholders(struct terms *terms, const struct terms *earlier, s
 /* What comes back is searched for every secret, the LLM's keys too, whoever sends it. */
 static int make_sets(struct terms *terms, struct err *err)
 {
-	const struct charter *charter = terms->charter;
+	struct charter *charter = terms->charter;
 	const struct vault *vault = &charter->vault;
 	struct substitute_secret out[KEEPER_SECRETS_MAX];
 	struct scrub_secret back[KEEPER_SECRETS_MAX + KEEPER_LLMS_MAX];
@@ -60,7 +60,12 @@ static int make_sets(struct terms *terms, struct err *err)
 			back[count++] = (struct scrub_secret){ .value = secret_get(
 								       charter->llm_keys[i]) };
 	r = substitute_set_new(out, vault->count, &terms->substitutes);
-	if (r == 0)
+	/* Without placeholders it is the same for every run: a thousand share one. */
+	if (r == 0 && vault->count == 0 && !charter->scrubs)
+		r = scrub_set_new(back, count, &charter->scrubs);
+	if (r == 0 && vault->count == 0)
+		terms->scrubs = charter->scrubs;
+	else if (r == 0)
 		r = scrub_set_new(back, count, &terms->scrubs);
 	return r < 0 ? err_set(err, -r, "prepare the secrets") : 0;
 }
@@ -122,7 +127,8 @@ void terms_unref(struct terms *terms)
 	free(terms->placeholders);
 	free(terms->llms);
 	substitute_set_free(terms->substitutes);
-	scrub_set_free(terms->scrubs);
+	if (terms->scrubs != terms->charter->scrubs)
+		scrub_set_free(terms->scrubs);
 	charter_unref(terms->charter);
 	free(terms);
 }

@@ -19,9 +19,9 @@ struct terms {
 	struct charter *charter;
 	char **placeholders;                /* in the vault's order */
 	struct substitute_set *substitutes; /* placeholder to value, on the way out */
-	struct scrub_set *scrubs;           /* values to placeholders, on the way back */
-	struct upstream *llms;              /* as many as the configuration has */
-	struct upstream *hosts;             /* that have been reached */
+	struct scrub_set *scrubs; /* values to placeholders, on the way back; or the charter's */
+	struct upstream *llms;    /* as many as the configuration has */
+	struct upstream *hosts;   /* that have been reached */
 };
 
 /*
