@@ -3,8 +3,9 @@
  * The agents of a benchmark, against tcp:ADDRESS:PORT, unix:PATH or tls:HOST:PORT[/NAME]. Prints
  * JSON.
  *
- * client requests TARGET CONNECTIONS SECONDS BODY_BYTES [PATH]
- *	each connection sends its next request when the reply to the last one is complete
+ * client requests TARGET CONNECTIONS SECONDS BODY_BYTES [PATH [TOKENS]]
+ *	each connection sends its next request when the reply to the last one is complete; with
+ *	a file of run tokens, a line each and all of one length, with the next one of them
  * client handshakes TARGET SECONDS NAMES full|resumed
  *	one handshake after the other, with so many names in turn (1: the target's own)
  * client streams TARGET STREAMS SECONDS
@@ -16,6 +17,8 @@
  * that is sent is the variable BENCH_KEY.
  */
 #include "message.h"
+#include "samples.h"
+#include "tokens.h"
 #include "wire.h"
 
 #include <err.h>
@@ -39,6 +42,7 @@
 /* One connection of `requests`, or one stream. */
 struct connection {
 	struct wire wire;
+	char *request; /* its own where there are tokens, or everybody's */
 	size_t sent;
 	uint64_t began_ns;
 	size_t matched;       /* streams: how much of the mark before the time was seen */
@@ -53,9 +57,9 @@ static struct {
 	struct connection *connections;
 	char *request;
 	size_t request_len;
-	uint64_t *samples;
-	size_t sample_count, sample_size;
-	size_t errors;
+	struct tokens tokens; /* or none */
+	size_t token_at;      /* where in a request one is */
+	struct samples samples;
 	/* requests: before it begins, every connection has had a reply, and waits */
 	size_t ready;
 	bool has_begun;
@@ -68,58 +72,6 @@ static char data[READ_SIZE];
 
 /* ---- what both do ---- */
 
-static void add_sample(uint64_t ns)
-{
-	if (client.sample_count == client.sample_size) {
-		client.sample_size = client.sample_size ? client.sample_size * 2 : 65536;
-		client.samples = realloc(client.samples,
-					 client.sample_size * sizeof(*client.samples));
-		if (!client.samples)
-			err(1, "realloc");
-	}
-	client.samples[client.sample_count++] = ns;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double quantile_us(double q)
-{
-	if (client.sample_count == 0)
-		return 0;
-	return (double)client.samples[(size_t)(q * (double)(client.sample_count - 1))] / 1000;
-}
-
-static void print_samples(const char *what, double seconds)
-{
-	qsort(client.samples, client.sample_count, sizeof(*client.samples), compare);
-	printf("{\"%s\": %zu, \"seconds\": %.6f, \"errors\": %zu, \"p50_us\": %.2f, "
-	       "\"p99_us\": %.2f}\n",
-	       what, client.sample_count, seconds, client.errors, quantile_us(0.5),
-	       quantile_us(0.99));
-	fflush(stdout);
-}
-
-static void wait_for_input(void)
-{
-	char byte = 0;
-
-	while (byte != '\n')
-		if (read(STDIN_FILENO, &byte, 1) <= 0)
-			return;
-}
-
-static void wait_to_begin(void)
-{
-	printf("{\"ready\": true}\n");
-	fflush(stdout);
-	wait_for_input();
-}
-
 /* What an SDK sends, and two things that a proxy must replace. */
 static void make_request(const char *path, size_t body_len, bool is_stream)
 {
@@ -127,6 +79,7 @@ static void make_request(const char *path, size_t body_len, bool is_stream)
 	const char *key = getenv("BENCH_KEY");
 	char before[128];
 	size_t before_len, fill, head_len;
+	int token_len = (int)client.tokens.len;
 
 	before_len = (size_t)snprintf(before, sizeof(before),
 				      "{\"model\":\"bench\",\"stream\":%s,\"messages\":"
@@ -145,13 +98,34 @@ static void make_request(const char *path, size_t body_len, bool is_stream)
 		"X-Stainless-Package-Version: 1.54.0\r\nX-Stainless-OS: Linux\r\n"
 		"X-Stainless-Arch: x64\r\nX-Stainless-Runtime: CPython\r\n"
 		"X-Stainless-Runtime-Version: 3.11.2\r\nX-Stainless-Async: false\r\n"
-		"Authorization: Bearer %.512s\r\nx-litellm-end-user-id: somebody\r\n"
+		"%s%.*s%sAuthorization: Bearer %.512s\r\nx-litellm-end-user-id: somebody\r\n"
 		"x-stainless-retry-count: 0\r\nContent-Length: %zu\r\n\r\n%s",
-		path, client.target.name, key ? key : "agent-has-no-key",
-		before_len + fill + sizeof(after) - 1, before);
+		path, client.target.name, token_len ? "X-Run-Token: " : "", token_len,
+		token_len ? client.tokens.text : "", token_len ? "\r\n" : "",
+		key ? key : "agent-has-no-key", before_len + fill + sizeof(after) - 1, before);
 	memset(client.request + head_len, 'a', fill);
 	memcpy(client.request + head_len + fill, after, sizeof(after) - 1);
 	client.request_len = head_len + fill + sizeof(after) - 1;
+	if (token_len)
+		client.token_at = (size_t)(strstr(client.request, "X-Run-Token: ") + 13 -
+					   client.request);
+}
+
+/* The next token has its turn. */
+static void set_token(struct connection *connection)
+{
+	if (client.tokens.len == 0) {
+		connection->request = client.request;
+		return;
+	}
+	if (!connection->request) {
+		connection->request = malloc(client.request_len);
+		if (!connection->request)
+			err(1, "malloc");
+		memcpy(connection->request, client.request, client.request_len);
+	}
+	memcpy(connection->request + client.token_at, tokens_next(&client.tokens),
+	       client.tokens.len);
 }
 
 /* Edge-triggered, so that a request costs no change of interest. */
@@ -165,6 +139,7 @@ static void open_connection(struct connection *connection)
 	if (fcntl(connection->wire.fd, F_SETFL, O_NONBLOCK) < 0 ||
 	    epoll_ctl(client.epoll_fd, EPOLL_CTL_ADD, connection->wire.fd, &event) < 0)
 		err(1, "epoll_ctl");
+	set_token(connection);
 	connection->sent = 0;
 	connection->began_ns = clock_now_ns();
 }
@@ -173,7 +148,7 @@ static void open_connection(struct connection *connection)
 static bool send_more(struct connection *connection)
 {
 	while (connection->sent < client.request_len) {
-		ssize_t n = wire_send(&connection->wire, client.request + connection->sent,
+		ssize_t n = wire_send(&connection->wire, connection->request + connection->sent,
 				      client.request_len - connection->sent);
 
 		if (n <= 0)
@@ -194,11 +169,12 @@ static void reopen(struct connection *connection)
 
 static void send_next(struct connection *connection)
 {
+	set_token(connection);
 	connection->sent = 0;
 	connection->began_ns = clock_now_ns();
 	message_begin(&connection->reply);
 	if (!send_more(connection)) {
-		client.errors++;
+		client.samples.errors++;
 		reopen(connection);
 	}
 }
@@ -210,9 +186,9 @@ static void on_reply(struct connection *connection)
 	if (!client.has_begun)
 		client.ready++;
 	if (strncmp(head, "HTTP/1.1 200 ", 13) == 0)
-		add_sample(clock_now_ns() - connection->began_ns);
+		samples_add(&client.samples, clock_now_ns() - connection->began_ns);
 	else
-		client.errors++;
+		client.samples.errors++;
 	if (strcasestr(head, "\r\nconnection: close"))
 		reopen(connection);
 	else if (client.has_begun)
@@ -222,7 +198,7 @@ static void on_reply(struct connection *connection)
 static void on_request_event(struct connection *connection, unsigned int events)
 {
 	if ((events & EPOLLOUT) && !send_more(connection)) {
-		client.errors++;
+		client.samples.errors++;
 		reopen(connection);
 		return;
 	}
@@ -232,7 +208,7 @@ static void on_request_event(struct connection *connection, unsigned int events)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0 || message_push(&connection->reply, data, (size_t)n) == MESSAGE_BROKEN) {
-			client.errors++;
+			client.samples.errors++;
 			reopen(connection);
 			return;
 		}
@@ -261,9 +237,9 @@ static void open_all(size_t count)
 		open_connection(&client.connections[i]);
 	while (client.ready < count && clock_now_ns() - start < STALL_NS)
 		request_turn();
-	if (client.ready < count || client.errors)
+	if (client.ready < count || client.samples.errors)
 		errx(1, "%zu of %zu connections had a reply, %zu errors", client.ready, count,
-		     client.errors);
+		     client.samples.errors);
 }
 
 static void run_requests(size_t count, double seconds, size_t body_len, const char *path)
@@ -274,7 +250,7 @@ static void run_requests(size_t count, double seconds, size_t body_len, const ch
 	open_all(count);
 	wait_to_begin();
 	client.has_begun = true;
-	client.sample_count = 0;
+	client.samples.count = 0;
 	start = now = clock_now_ns();
 	end = start + (uint64_t)(seconds * (double)SECOND_NS);
 	for (size_t i = 0; i < count; i++)
@@ -283,7 +259,7 @@ static void run_requests(size_t count, double seconds, size_t body_len, const ch
 		request_turn();
 		now = clock_now_ns();
 	}
-	print_samples("requests", (double)(now - start) / (double)SECOND_NS);
+	samples_print(&client.samples, "requests", (double)(now - start) / (double)SECOND_NS);
 	wait_for_input();
 }
 
@@ -298,11 +274,11 @@ static void shake_hands(const struct wire_target *target, SSL_SESSION *session)
 
 	if (wire_open(&wire, target, copy) < 0) {
 		warn("%s", target->name);
-		client.errors++;
+		client.samples.errors++;
 	} else {
-		add_sample(clock_now_ns() - start);
+		samples_add(&client.samples, clock_now_ns() - start);
 		if (session && !SSL_session_reused(wire.ssl))
-			client.errors++;
+			client.samples.errors++;
 		wire_close(&wire);
 	}
 	SSL_SESSION_free(copy);
@@ -345,7 +321,7 @@ static void run_handshakes(const char *text, double seconds, size_t name_count, 
 		shake_hands(&targets[i % name_count], session);
 		now = clock_now_ns();
 	}
-	print_samples("handshakes", (double)(now - start) / (double)SECOND_NS);
+	samples_print(&client.samples, "handshakes", (double)(now - start) / (double)SECOND_NS);
 	wait_for_input();
 }
 
@@ -359,7 +335,7 @@ static void on_event_time(struct connection *stream, uint64_t now)
 		client.waiting--;
 	}
 	if (client.is_held)
-		add_sample(now - stream->sent_ns);
+		samples_add(&client.samples, now - stream->sent_ns);
 }
 
 /* Byte by byte, as an event may come in any pieces. */
@@ -378,7 +354,8 @@ static void scan(struct connection *stream, size_t len, uint64_t now)
 			if (c == '}')
 				on_event_time(stream, now);
 			else
-				client.errors++; /* a chunk's end in the middle of a number */
+				client.samples
+					.errors++; /* a chunk's end in the middle of a number */
 			stream->matched = 0;
 			stream->sent_ns = 0;
 		} else {
@@ -391,7 +368,7 @@ static void scan(struct connection *stream, size_t len, uint64_t now)
 static void lose(struct connection *stream)
 {
 	if (stream->is_open) {
-		client.errors++;
+		client.samples.errors++;
 	} else {
 		client.failed++;
 		client.waiting--;
@@ -462,7 +439,7 @@ static void run_streams(size_t count, double seconds)
 		turn(10);
 		now = clock_now_ns();
 	}
-	print_samples("events", (double)(now - start) / (double)SECOND_NS);
+	samples_print(&client.samples, "events", (double)(now - start) / (double)SECOND_NS);
 	wait_for_input();
 }
 
@@ -480,6 +457,8 @@ static void start_requests(int argc, char **argv)
 
 	wire_find(argv[2], "", &client.target);
 	make_connections(count);
+	if (argc > 7)
+		tokens_read(&client.tokens, argv[7]);
 	run_requests(count, atof(argv[4]), (size_t)atol(argv[5]),
 		     argc > 6 ? argv[6] : "/v1/chat/completions");
 }
@@ -508,7 +487,7 @@ int main(int argc, char **argv)
 		int argc_min, argc_max;
 		void (*start)(int argc, char **argv);
 	} verbs[] = {
-		{ "requests", 6, 7, start_requests },
+		{ "requests", 6, 8, start_requests },
 		{ "handshakes", 6, 6, start_handshakes },
 		{ "streams", 5, 5, start_streams },
 	};
@@ -520,7 +499,7 @@ int main(int argc, char **argv)
 			verbs[i].start(argc, argv);
 			return 0;
 		}
-	errx(2, "usage: client requests TARGET CONNECTIONS SECONDS BODY_BYTES [PATH]\n"
+	errx(2, "usage: client requests TARGET CONNECTIONS SECONDS BODY_BYTES [PATH [TOKENS]]\n"
 		"       client handshakes TARGET SECONDS NAMES full|resumed\n"
 		"       client streams TARGET STREAMS SECONDS");
 }
