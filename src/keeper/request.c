@@ -190,7 +190,7 @@ static struct exchange_body *body_new(struct exchange *exchange)
 
 	if (!body)
 		die_no_memory();
-	body->is_edited = false;
+	body->is_edited = body->is_by_model = false;
 	body->open = NULL;
 	body->open_len = 0;
 	json_edit_init(&body->edit, no_members);
