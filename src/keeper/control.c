@@ -655,7 +655,7 @@ int control_listener(const struct control *control)
 
 void control_pause(struct control *control)
 {
-	loop_cancel(&control->keeper->loop, &control->deaf_timer);
+	loop_cancel(&control->keeper->loop, &control->deaf);
 	loop_remove(&control->keeper->loop, &control->source);
 }
 

@@ -250,8 +250,7 @@ void limiter_on_news(struct keeper *keeper, enum store_news news, const char *ab
 		if (is_revoked && peer->run && !peer->run->is_revoked &&
 		    strcmp(peer->run->run_id, about) == 0) {
 			peer->run->is_revoked = true;
-			keeper_notice(keeper, NOTICE_RUN_REVOKED, now_ms,
-				      &(struct notice){ .run_id = about });
+			keeper->metrics.runs_revoked++;
 		}
 	}
 }
