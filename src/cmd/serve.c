@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "cmd/cmd.h"
 #include "cmd/control_client.h"
 #include "cmd/gateway.h"
 #include "cmd/listen.h"
+#include "cmd/result_file.h"
 #include "config/options.h"
 #include "keeper/control.h"
 #include "sys/pass.h"
@@ -28,7 +30,7 @@ struct serve_config {
 	struct keeper_config keeper; /* first: its rows are among ours */
 	const char *words[WORDS_MAX];
 	size_t word_count;
-	const char *listen, *mode, *owner, *config, *shared;
+	const char *listen, *mode, *owner, *config, *shared, *proxy, *ca_out;
 	uint64_t verbose, help;
 };
 
@@ -63,6 +65,14 @@ static const struct option rows[] = {
 	{ "keeper", 0, OPTION_STRING, NULL, offsetof(struct serve_config, shared), 0, 0,
 	  "unix:PATH", "use a shared keeper: its policy, its log, its keys for X-Run-Token",
 	  "Every request then needs a token.\nWhen the keeper ends, its return is waited for." },
+	{ "proxy", 0, OPTION_STRING, NULL, offsetof(struct serve_config, proxy), 0, 0,
+	  "unix:PATH|tcp:ADDRESS:PORT",
+	  "with --keeper: an HTTP proxy to the hosts that its rules allow; X-Run-Token there, too",
+	  "CONNECT and absolute-form.\nTLS is terminated with the certificate that\n.Fl -ca-out\n"
+	  "has." },
+	{ "ca-out", 0, OPTION_STRING, NULL, offsetof(struct serve_config, ca_out), 0, 0, "FILE",
+	  "where the certificate is written that clients of the proxy have to trust",
+	  "It is made anew whenever the gate is." },
 	{ "config", 0, OPTION_STRING, NULL, offsetof(struct serve_config, config), 0, 0, "FILE",
 	  "settings from a file, see warder.json(5)", "" },
 #define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
@@ -153,6 +163,8 @@ static int check(const struct serve_config *config, struct err *err)
 {
 	if (!config->listen)
 		return err_say(err, EINVAL, "gate: needs --listen unix:PATH or tcp:ADDRESS:PORT");
+	if (!config->shared && (config->proxy || config->ca_out))
+		return err_say(err, EINVAL, "gate: --proxy and --ca-out belong to --keeper");
 	if (config->shared)
 		return check_shared(config, err);
 	if (config->keeper.llm_count == 0 && !config->config)
@@ -171,17 +183,24 @@ static int check(const struct serve_config *config, struct err *err)
 
 /* ---- serving ---- */
 
-static int listen_on(const struct serve_config *config, int *ret_fd, struct err *err)
+static int listen_on(const struct serve_config *config, const char *option, const char *where,
+		     int *ret_fd, struct err *err)
 {
-	const struct socket_config unix_socket = { config->listen + 5, config->mode,
-						   config->owner };
+	const struct socket_config unix_socket = { where + 5, config->mode, config->owner };
 
-	if (strncmp(config->listen, "unix:", 5) == 0)
+	if (strncmp(where, "unix:", 5) == 0)
 		return listen_unix(&unix_socket, ret_fd, err);
-	if (strncmp(config->listen, "tcp:", 4) == 0 && !config->mode && !config->owner)
-		return listen_tcp(config->listen + 4, ret_fd, err);
-	return err_say(err, EINVAL, "--listen: '%.100s' is not unix:PATH or tcp:ADDRESS:PORT",
-		       config->listen);
+	if (strncmp(where, "tcp:", 4) == 0 && !config->mode && !config->owner)
+		return listen_tcp(where + 4, ret_fd, err);
+	return err_say(err, EINVAL, "--%s: '%.100s' is not unix:PATH or tcp:ADDRESS:PORT", option,
+		       where);
+}
+
+static int hand_over(const struct gateway *gateway, const char *tag, int fd, struct err *err)
+{
+	int r = pass_send(gateway->control_fd, tag, 1, fd);
+
+	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
 }
 
 static int start(const struct serve_config *config, struct gateway *gateway, int listener_fd,
@@ -215,15 +234,36 @@ static int start(const struct serve_config *config, struct gateway *gateway, int
 		return err_say(err, EINVAL, "%.500s", text);
 	if (type != STATUS_READY || r < 0)
 		return err_say(err, EIO, "the keeper ended before it was ready");
-	r = pass_send(gateway->control_fd, "L", 1, listener_fd);
-	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
+	return hand_over(gateway, "L", listener_fd, err);
+}
+
+/* The gate's own certificate, which it tells before anything else. */
+static int write_certificate(const struct serve_config *config, const struct gateway *gateway,
+			     struct err *err)
+{
+	struct result_file file = RESULT_FILE_INIT;
+	char pem[8192];
+	ssize_t n = recv(gateway->control_fd, pem, sizeof(pem), 0);
+	int r;
+
+	if (n <= 0)
+		return err_say(err, EIO, "the gate ended before it was ready");
+	if (!config->ca_out)
+		return 0;
+	r = result_file_open(&file, "ca-out", config->ca_out, err);
+	if (r == 0)
+		r = result_file_write(&file, pem, (size_t)n, err);
+	result_file_close(&file);
+	return r;
 }
 
 /* Registers a gate with a shared keeper, and starts it. */
 static int start_shared(const struct serve_config *config, struct gateway *gateway, int listener_fd,
-			struct err *err)
+			int proxy_fd, struct err *err)
 {
-	const struct gateway_run run = { .connections = config->keeper.connections };
+	const struct gateway_run run = { .connections = config->keeper.connections,
+					 .run_id = "gate",
+					 .has_egress = proxy_fd >= 0 };
 	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
 	_cleanup_close_ int link_fd = -1;
 	int fd = -1, type, r = text ? control_connect(config->shared, &fd, err) : -ENOMEM;
@@ -240,8 +280,12 @@ static int start_shared(const struct serve_config *config, struct gateway *gatew
 	if (type != STATUS_READY)
 		return err_say(err, EIO, "the keeper ended before it was ready");
 	r = gateway_start_gate(gateway, &run, err);
-	if (r == 0 && (r = pass_send(gateway->control_fd, "L", 1, listener_fd)) < 0)
-		err_set(err, -r, "hand the socket over to the gate");
+	if (r == 0 && proxy_fd >= 0)
+		r = write_certificate(config, gateway, err);
+	if (r == 0)
+		r = hand_over(gateway, "L", listener_fd, err);
+	if (r == 0 && proxy_fd >= 0)
+		r = hand_over(gateway, "P", proxy_fd, err);
 	return r;
 }
 
@@ -274,7 +318,8 @@ static int open_signals(void)
  * A shared keeper may be stopped and started again: the socket stays, who connects meanwhile
  * waits, and a gate is started anew when there is a keeper. What the keeper refuses is final.
  */
-static int serve_shared(const struct serve_config *config, int listener_fd, struct err *err)
+static int serve_shared(const struct serve_config *config, int listener_fd, int proxy_fd,
+			struct err *err)
 {
 	_cleanup_close_ int signal_fd = open_signals();
 	struct gateway_summary summary;
@@ -284,7 +329,7 @@ static int serve_shared(const struct serve_config *config, int listener_fd, stru
 	do {
 		struct gateway gateway = GATEWAY_INIT;
 
-		r = start_shared(config, &gateway, listener_fd, err);
+		r = start_shared(config, &gateway, listener_fd, proxy_fd, err);
 		if (r == 0) {
 			has_served = true;
 			wait_ms = RETRY_FIRST_MS;
@@ -302,24 +347,29 @@ static int serve_shared(const struct serve_config *config, int listener_fd, stru
 	return r;
 }
 
-static void remove_socket(const struct serve_config *config)
+static void remove_socket(const char *where)
 {
-	if (strncmp(config->listen, "unix:", 5) == 0)
-		unlink(config->listen + 5);
+	if (strncmp(where, "unix:", 5) == 0)
+		unlink(where + 5);
 }
 
 static int serve(const struct serve_config *config, struct err *err)
 {
-	_cleanup_close_ int listener_fd = -1, signal_fd = -1;
+	_cleanup_close_ int listener_fd = -1, proxy_fd = -1, signal_fd = -1;
 	struct gateway gateway = GATEWAY_INIT;
 	struct gateway_summary summary;
-	int r = listen_on(config, &listener_fd, err);
+	int r = listen_on(config, "listen", config->listen, &listener_fd, err);
 
 	if (r < 0)
 		return r;
 	if (config->shared) {
-		r = serve_shared(config, listener_fd, err);
-		remove_socket(config);
+		if (config->proxy)
+			r = listen_on(config, "proxy", config->proxy, &proxy_fd, err);
+		if (r == 0)
+			r = serve_shared(config, listener_fd, proxy_fd, err);
+		if (config->proxy)
+			remove_socket(config->proxy);
+		remove_socket(config->listen);
 		return r;
 	}
 	r = start(config, &gateway, listener_fd, err);
@@ -329,7 +379,7 @@ static int serve(const struct serve_config *config, struct err *err)
 	if (r == 0)
 		wait_for_end(&gateway, signal_fd, -1);
 	gateway_stop(&gateway, &summary);
-	remove_socket(config);
+	remove_socket(config->listen);
 	if (r == 0 && !summary.is_complete)
 		r = err_say(err, EIO, "the gateway ended by itself");
 	if (r == 0)
