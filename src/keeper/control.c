@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "base/money.h"
 #include "keeper/enrol.h"
-#include "keeper/outbox.h"
+#include "sys/outbox.h"
 #include "keeper/registration.h"
 #include "keeper/report.h"
 #include "sys/pass.h"

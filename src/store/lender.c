@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "store/lent.h"
 #include "store/words.h"
+#include "sys/outbox.h"
 
 #define PACKET_MAX 8192
 
@@ -21,7 +22,8 @@ struct lender {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct store *store;
 	struct loop_source source;
-	int fd; /* owned */
+	int fd;               /* owned */
+	struct outbox outbox; /* what it does not take at once */
 	struct lent_run *runs;
 	size_t open_count; /* questions that the store has not answered */
 	void (*on_over)(void *owner);
@@ -36,6 +38,7 @@ struct lent_question {
 		struct store_run run;
 		struct store_meter meter;
 		struct store_revocation revocation;
+		struct store_call call;
 	};
 	struct lender *lender;
 	uint64_t seq;
@@ -66,6 +69,7 @@ void lender_free(struct lender *lender)
 	lender->is_over = true;
 	loop_remove(lender->store->loop, &lender->source);
 	close_fd(&lender->fd);
+	outbox_fini(&lender->outbox);
 	while (lender->runs) {
 		struct lent_run *run = lender->runs;
 
@@ -78,6 +82,21 @@ void lender_free(struct lender *lender)
 
 /* ---- answers ---- */
 
+static int watch(struct lender *lender)
+{
+	return loop_change(lender->store->loop, &lender->source,
+			   LOOP_READ | (outbox_len(&lender->outbox) > 0 ? LOOP_WRITE : 0));
+}
+
+static void send_packet(struct lender *lender, char letter, struct buf *packet)
+{
+	if (!lender->is_over && (outbox_send(&lender->outbox, lender->fd, (enum status_type)letter,
+					     (struct bytes){ packet->data, packet->len }) < 0 ||
+				 watch(lender) < 0))
+		lender_free(lender);
+	buf_fini(packet);
+}
+
 /* The numbers that follow the verdict; the question is done with. */
 static void reply(struct lent_question *question, enum store_verdict verdict,
 		  const uint64_t *numbers, size_t count)
@@ -86,16 +105,11 @@ static void reply(struct lent_question *question, enum store_verdict verdict,
 	struct buf packet;
 
 	buf_init(&packet, PACKET_MAX);
-	buf_add(&packet, "a", 1);
 	words_add_number(&packet, question->seq);
 	words_add_number(&packet, verdict);
 	for (size_t i = 0; i < count; i++)
 		words_add_number(&packet, numbers[i]);
-	/* Who does not read its answers has them answered by time. */
-	if (!lender->is_over &&
-	    send(lender->fd, packet.data, packet.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		lender_free(lender);
-	buf_fini(&packet);
+	send_packet(lender, 'a', &packet);
 	free(question);
 	lender->open_count--;
 	give_up(lender);
@@ -147,6 +161,14 @@ static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
 {
 	(void)now_ms;
 	reply((struct lent_question *)(void *)revocation, revocation->verdict, NULL, 0);
+}
+
+static void on_told(struct store_call *call, uint64_t now_ms)
+{
+	const uint64_t numbers[] = { call->was_known, call->counted };
+
+	(void)now_ms;
+	reply((struct lent_question *)(void *)call, call->verdict, numbers, ARRAY_LEN(numbers));
 }
 
 /* ---- questions ---- */
@@ -243,6 +265,24 @@ static bool ask_revoke(struct lent_question *question, struct bytes words, uint6
 	return question->revocation.run_id != NULL;
 }
 
+static bool ask_call(struct lent_question *question, struct bytes words, uint64_t now_ms)
+{
+	struct store *store = question->lender->store;
+	struct store_call *call = &question->call;
+	uint64_t attempt;
+
+	*call = (struct store_call){ .on_done = on_told };
+	call->call_id = words_next(&words);
+	call->run_id = words_next(&words);
+	call->account = words_next(&words);
+	if (!call->call_id || !call->run_id || !call->account ||
+	    !words_next_number(&words, &attempt) || !words_next_number(&words, &call->cost))
+		return false;
+	call->attempt = (uint32_t)attempt;
+	store->ops->reconcile(store, call, now_ms);
+	return true;
+}
+
 /* ---- what is not answered ---- */
 
 static bool settle(struct lender *lender, struct bytes words, uint64_t now_ms)
@@ -276,6 +316,16 @@ static bool close_run(struct lender *lender, struct bytes words, uint64_t now_ms
 	return true;
 }
 
+static bool release_before(struct lender *lender, struct bytes words, uint64_t now_ms)
+{
+	uint64_t before_s;
+
+	if (!words_next_number(&words, &before_s))
+		return false;
+	lender->store->ops->release_before(lender->store, before_s, now_ms);
+	return true;
+}
+
 /* ---- packets ---- */
 
 static const struct {
@@ -283,8 +333,9 @@ static const struct {
 	bool (*ask)(struct lent_question *question, struct bytes words, uint64_t now_ms);
 	bool (*tell)(struct lender *lender, struct bytes words, uint64_t now_ms);
 } packets[] = {
-	{ 'r', ask_reserve, NULL }, { 'o', ask_open, NULL }, { 'm', ask_meter, NULL },
-	{ 'x', ask_revoke, NULL },  { 's', NULL, settle },   { 'c', NULL, close_run },
+	{ 'r', ask_reserve, NULL }, { 'o', ask_open, NULL },       { 'm', ask_meter, NULL },
+	{ 'x', ask_revoke, NULL },  { 'k', ask_call, NULL },       { 's', NULL, settle },
+	{ 'c', NULL, close_run },   { 'b', NULL, release_before },
 };
 
 static bool handle(struct lender *lender, char letter, struct bytes words, uint64_t now_ms)
@@ -311,9 +362,14 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 {
 	struct lender *lender = OWNER_OF(source, struct lender, source);
 	char packet[PACKET_MAX];
-	ssize_t n = recv(lender->fd, packet, sizeof(packet), 0);
+	ssize_t n = -1;
+	int r = ready & LOOP_WRITE ? outbox_flush(&lender->outbox, lender->fd) : 0;
 
-	(void)ready;
+	if (r == 0)
+		r = watch(lender);
+	errno = EPIPE;
+	if (r == 0)
+		n = recv(lender->fd, packet, sizeof(packet), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0 && packet[n - 1] == '\0' &&
@@ -331,12 +387,9 @@ void lender_tell(struct lender *lender, enum store_news news, const char *about)
 	if (lender->is_over)
 		return;
 	buf_init(&packet, PACKET_MAX);
-	buf_add(&packet, "n", 1);
 	words_add_number(&packet, news);
 	words_add(&packet, about);
-	if (send(lender->fd, packet.data, packet.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		lender_free(lender);
-	buf_fini(&packet);
+	send_packet(lender, 'n', &packet);
 }
 
 /* A run that lives, told to a store that does not know it yet. */
@@ -385,6 +438,7 @@ struct lender *lender_new(struct store *store, int fd)
 		die_no_memory();
 	lender->store = store;
 	lender->fd = fd;
+	outbox_init(&lender->outbox);
 	lender->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	if (loop_add(store->loop, &lender->source, fd, LOOP_READ) < 0)
 		die_no_memory();

@@ -9,6 +9,7 @@
 #include "base/die.h"
 #include "base/list.h"
 #include "store/words.h"
+#include "sys/outbox.h"
 
 #define PACKET_MAX 8192
 
@@ -17,6 +18,7 @@ enum asked {
 	ASKED_OPEN,
 	ASKED_METER,
 	ASKED_REVOKE,
+	ASKED_CALL,
 };
 
 /* A question without its answer. */
@@ -31,7 +33,8 @@ struct lent {
 	struct store store; /* first */
 	struct loop_source source;
 	struct loop_timer timer;
-	int fd; /* owned */
+	int fd;               /* owned */
+	struct outbox outbox; /* what it does not take at once */
 	struct question *questions;
 	uint64_t last_seq;
 };
@@ -88,11 +91,22 @@ static void answer_revoke(void *object, enum store_verdict verdict, struct bytes
 	revocation->on_done(revocation, now_ms);
 }
 
+static void answer_call(void *object, enum store_verdict verdict, struct bytes words,
+			uint64_t now_ms)
+{
+	struct store_call *call = object;
+	uint64_t was_known = 0;
+
+	call->verdict = verdict;
+	if (!words_next_number(&words, &was_known) || !words_next_number(&words, &call->counted))
+		call->counted = was_known = 0;
+	call->was_known = was_known;
+	call->on_done(call, now_ms);
+}
+
 static void (*const answers[])(void *, enum store_verdict, struct bytes, uint64_t) = {
-	[ASKED_RESERVE] = answer_reserve,
-	[ASKED_OPEN] = answer_open,
-	[ASKED_METER] = answer_meter,
-	[ASKED_REVOKE] = answer_revoke,
+	[ASKED_RESERVE] = answer_reserve, [ASKED_OPEN] = answer_open, [ASKED_METER] = answer_meter,
+	[ASKED_REVOKE] = answer_revoke,   [ASKED_CALL] = answer_call,
 };
 
 static void answer(struct lent *lent, struct question *question, enum store_verdict verdict,
@@ -122,10 +136,17 @@ static void lose(struct lent *lent, uint64_t now_ms)
 	loop_remove(lent->store.loop, &lent->source);
 	loop_cancel(lent->store.loop, &lent->timer);
 	close_fd(&lent->fd);
+	outbox_fini(&lent->outbox);
 	lent->store.is_reachable = false;
 	snprintf(lent->store.fault, sizeof(lent->store.fault),
 		 "the keeper that this one was replaced by is gone");
 	fail_all(lent, now_ms);
+}
+
+static int watch(struct lent *lent)
+{
+	return loop_change(lent->store.loop, &lent->source,
+			   LOOP_READ | (outbox_len(&lent->outbox) > 0 ? LOOP_WRITE : 0));
 }
 
 static void on_answer(struct lent *lent, struct bytes words, uint64_t now_ms)
@@ -156,10 +177,15 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 {
 	struct lent *lent = OWNER_OF(source, struct lent, source);
 	char packet[PACKET_MAX];
-	ssize_t n = recv(lent->fd, packet, sizeof(packet), 0);
+	ssize_t n;
 	struct bytes words;
 
-	(void)ready;
+	if ((ready & LOOP_WRITE) &&
+	    (outbox_flush(&lent->outbox, lent->fd) < 0 || watch(lent) < 0)) {
+		lose(lent, now_ms);
+		return;
+	}
+	n = recv(lent->fd, packet, sizeof(packet), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -175,10 +201,11 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 
 /* ---- questions ---- */
 
-static void send_packet(struct lent *lent, struct buf *packet, uint64_t now_ms)
+static void send_packet(struct lent *lent, char letter, struct buf *packet, uint64_t now_ms)
 {
-	if (lent->fd >= 0 &&
-	    send(lent->fd, packet->data, packet->len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (lent->fd >= 0 && (outbox_send(&lent->outbox, lent->fd, (enum status_type)letter,
+					  (struct bytes){ packet->data, packet->len }) < 0 ||
+			      watch(lent) < 0))
 		lose(lent, now_ms);
 	buf_fini(packet);
 }
@@ -198,7 +225,7 @@ static void on_due(struct loop_timer *timer, uint64_t now_ms)
 }
 
 /* Begins a packet that is answered. */
-static void begin(struct lent *lent, enum asked kind, char letter, void *object, struct buf *packet,
+static void begin(struct lent *lent, enum asked kind, void *object, struct buf *packet,
 		  uint64_t now_ms)
 {
 	struct question *question = calloc(1, sizeof(*question));
@@ -213,19 +240,18 @@ static void begin(struct lent *lent, enum asked kind, char letter, void *object,
 	if (!lent->timer.place)
 		loop_set_timer(lent->store.loop, &lent->timer, now_ms + STORE_ANSWER_MS);
 	buf_init(packet, PACKET_MAX);
-	buf_add(packet, &letter, 1);
 	words_add_number(packet, question->seq);
 }
 
 /* What cannot be asked is answered. */
-static void ask(struct lent *lent, struct buf *packet, uint64_t now_ms)
+static void ask(struct lent *lent, char letter, struct buf *packet, uint64_t now_ms)
 {
 	if (lent->fd < 0) {
 		buf_fini(packet);
 		fail_all(lent, now_ms);
 		return;
 	}
-	send_packet(lent, packet, now_ms);
+	send_packet(lent, letter, packet, now_ms);
 }
 
 static void reserve(struct store *store, struct store_reservation *first, uint64_t now_ms)
@@ -236,7 +262,7 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 		struct buf packet;
 
 		next = first->next;
-		begin(lent, ASKED_RESERVE, 'r', first, &packet, now_ms);
+		begin(lent, ASKED_RESERVE, first, &packet, now_ms);
 		words_add(&packet, first->id);
 		words_add(&packet, first->run_id);
 		words_add(&packet, first->account);
@@ -253,7 +279,7 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 			words_add_number(&packet, limits->bytes);
 			words_add_number(&packet, limits->spend);
 		}
-		ask(lent, &packet, now_ms);
+		ask(lent, 'r', &packet, now_ms);
 	}
 }
 
@@ -262,11 +288,11 @@ static void open_run(struct store *store, struct store_run *run, uint64_t now_ms
 	struct lent *lent = (struct lent *)(void *)store;
 	struct buf packet;
 
-	begin(lent, ASKED_OPEN, 'o', run, &packet, now_ms);
+	begin(lent, ASKED_OPEN, run, &packet, now_ms);
 	words_add(&packet, run->run_id);
 	words_add(&packet, run->account);
 	words_add_number(&packet, run->attempt);
-	ask(lent, &packet, now_ms);
+	ask(lent, 'o', &packet, now_ms);
 }
 
 static void read_meter(struct store *store, struct store_meter *meter, uint64_t now_ms)
@@ -274,9 +300,9 @@ static void read_meter(struct store *store, struct store_meter *meter, uint64_t 
 	struct lent *lent = (struct lent *)(void *)store;
 	struct buf packet;
 
-	begin(lent, ASKED_METER, 'm', meter, &packet, now_ms);
+	begin(lent, ASKED_METER, meter, &packet, now_ms);
 	words_add(&packet, meter->meter);
-	ask(lent, &packet, now_ms);
+	ask(lent, 'm', &packet, now_ms);
 }
 
 static void revoke_run(struct store *store, struct store_revocation *revocation, uint64_t now_ms)
@@ -284,9 +310,9 @@ static void revoke_run(struct store *store, struct store_revocation *revocation,
 	struct lent *lent = (struct lent *)(void *)store;
 	struct buf packet;
 
-	begin(lent, ASKED_REVOKE, 'x', revocation, &packet, now_ms);
+	begin(lent, ASKED_REVOKE, revocation, &packet, now_ms);
 	words_add(&packet, revocation->run_id);
-	ask(lent, &packet, now_ms);
+	ask(lent, 'x', &packet, now_ms);
 }
 
 static void settle(struct store *store, const struct store_settlement *settlement, uint64_t now_ms)
@@ -294,13 +320,12 @@ static void settle(struct store *store, const struct store_settlement *settlemen
 	struct buf packet;
 
 	buf_init(&packet, PACKET_MAX);
-	buf_add(&packet, "s", 1);
 	words_add(&packet, settlement->id);
 	words_add_number(&packet, settlement->bytes);
 	words_add_number(&packet, settlement->is_cost_known);
 	words_add_number(&packet, settlement->cost);
 	words_add(&packet, settlement->call_id);
-	send_packet((struct lent *)(void *)store, &packet, now_ms);
+	send_packet((struct lent *)(void *)store, 's', &packet, now_ms);
 }
 
 static void close_run(struct store *store, const char *run_id, uint64_t now_ms)
@@ -308,24 +333,31 @@ static void close_run(struct store *store, const char *run_id, uint64_t now_ms)
 	struct buf packet;
 
 	buf_init(&packet, PACKET_MAX);
-	buf_add(&packet, "c", 1);
 	words_add(&packet, run_id);
-	send_packet((struct lent *)(void *)store, &packet, now_ms);
+	send_packet((struct lent *)(void *)store, 'c', &packet, now_ms);
 }
 
-/* Reconciling is the successor's. */
 static void reconcile(struct store *store, struct store_call *call, uint64_t now_ms)
 {
-	(void)store;
-	call->verdict = STORE_UNREACHABLE;
-	call->on_done(call, now_ms);
+	struct lent *lent = (struct lent *)(void *)store;
+	struct buf packet;
+
+	begin(lent, ASKED_CALL, call, &packet, now_ms);
+	words_add(&packet, call->call_id);
+	words_add(&packet, call->run_id);
+	words_add(&packet, call->account);
+	words_add_number(&packet, call->attempt);
+	words_add_number(&packet, call->cost);
+	ask(lent, 'k', &packet, now_ms);
 }
 
 static void release_before(struct store *store, uint64_t before_s, uint64_t now_ms)
 {
-	(void)store;
-	(void)before_s;
-	(void)now_ms;
+	struct buf packet;
+
+	buf_init(&packet, PACKET_MAX);
+	words_add_number(&packet, before_s);
+	send_packet((struct lent *)(void *)store, 'b', &packet, now_ms);
 }
 
 static void close_store(struct store *store)
@@ -358,6 +390,7 @@ struct store *store_lent_new(struct loop *loop, int fd)
 		die_no_memory();
 	lent->store = (struct store){ .ops = &ops, .loop = loop, .is_reachable = true };
 	lent->fd = fd;
+	outbox_init(&lent->outbox);
 	lent->timer.on_due = on_due;
 	lent->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	if (runid_new(lent->store.keeper_id) < 0 ||

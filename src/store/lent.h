@@ -11,7 +11,8 @@
  *   open      o SEQ RUN ACCOUNT ATTEMPT        ◀ a SEQ VERDICT BEGUN
  *   meter     m SEQ METER                      ◀ a SEQ VERDICT BYTES SPENT RESERVED CONCURRENT
  *   revoke    x SEQ RUN                        ◀ a SEQ VERDICT
- *   settle    s ID BYTES KNOWN COST CALL       close   c RUN
+ *   call      k SEQ CALL RUN ACCOUNT ATTEMPT COST   ◀ a SEQ VERDICT KNOWN COUNTED
+ *   settle    s ID BYTES KNOWN COST CALL       close   c RUN       release   b BEFORE
  *             ◀ n NEWS ABOUT
  */
 #ifndef STORE_LENT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets that wait. */
-#include "keeper/outbox.h"
+#include "sys/outbox.h"
 
 #include <errno.h>
 

@@ -3,8 +3,8 @@
  * Packets of sys/status.h for somebody who may be slow to read: what the socket does not take waits
  * here, in its order and up to a limit.
  */
-#ifndef KEEPER_OUTBOX_H
-#define KEEPER_OUTBOX_H
+#ifndef SYS_OUTBOX_H
+#define SYS_OUTBOX_H
 
 #include "base/buf.h"
 #include "sys/status.h"
