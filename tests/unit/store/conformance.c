@@ -336,7 +336,8 @@ static unsigned int count_granted(struct limits limits, unsigned int asked, uint
 
 		assert_true(verdict == STORE_GRANTED || verdict == STORE_NO_RATE);
 		granted += verdict == STORE_GRANTED;
-		*ret_retry_ms = ask.reservation.retry_ms;
+		if (verdict == STORE_NO_RATE)
+			*ret_retry_ms = ask.reservation.retry_ms;
 		settle(&ask, 0, 0, "");
 	}
 	return granted;
