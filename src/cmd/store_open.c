@@ -10,6 +10,7 @@
 #include "config/shared_config.h"
 #include "keeper/secret.h"
 #include "store/journal.h"
+#include "store/postgres.h"
 #include "store/redis.h"
 
 static int open_memory(struct loop *loop, const char *url, struct store **ret_store,
@@ -32,6 +33,13 @@ static int open_sqlite(struct loop *loop, const char *url, struct store **ret_st
 	return 0;
 }
 
+static int open_postgres(struct loop *loop, const char *url, struct store **ret_store,
+			 struct err *err)
+{
+	*ret_store = store_postgres_new(loop, url, err);
+	return *ret_store ? 0 : -EINVAL;
+}
+
 static int open_redis(struct loop *loop, const char *url, struct store **ret_store, struct err *err)
 {
 	*ret_store = store_redis_new(loop, url, err);
@@ -42,9 +50,8 @@ static const struct {
 	const char *scheme;
 	int (*open)(struct loop *loop, const char *url, struct store **ret_store, struct err *err);
 } backends[] = {
-	{ "memory:", open_memory },
-	{ "sqlite:", open_sqlite },
-	{ "redis://", open_redis },
+	{ "memory:", open_memory },         { "sqlite:", open_sqlite },
+	{ "postgresql://", open_postgres }, { "redis://", open_redis },
 	{ "redis+unix://", open_redis },
 };
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* A build tool: the scripts that are named, each as a string of C called lua_NAME. */
+/* A build tool: the scripts that are named, each as a string of C: NAME.lua is called lua_NAME. */
 #include <stdio.h>
 #include <string.h>
 
-/* The name of a file without its directories and its ending. */
+/* The name of a file without its directories; its ending comes first. */
 static void print_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 
-	printf("static const char lua_%.*s[] =\n\t\"", (int)strcspn(name, "."), name);
+	int len = (int)strcspn(name, ".");
+
+	printf("static const char %s_%.*s[] =\n\t\"", name[len] ? name + len + 1 : "", len, name);
 }
 
 static void print_char(int c)
