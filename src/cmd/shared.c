@@ -54,6 +54,7 @@ struct shared {
 	struct lender *lender;     /* ... as long as it has runs, or NULL */
 	struct handover *handover; /* to the next one, or NULL */
 	bool has_lent, is_handed_over;
+	bool is_path_ours; /* the control socket is no service manager's, which goes on to listen */
 	uid_t users[SHARED_USERS_MAX];
 	size_t user_count;
 	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
@@ -135,6 +136,14 @@ static int open_listener(struct shared *shared, const char *name, int type,
 static void on_drain_asked(void *owner, uint64_t now_ms);
 static void on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms);
 
+static bool is_given(const struct listen_fds *given, const char *name)
+{
+	for (size_t i = 0; i < given->count; i++)
+		if (strcmp(given->entries[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 static int open_control(struct shared *shared, const struct shared_config *config, struct err *err)
 {
 	char mode[16];
@@ -152,6 +161,7 @@ static int open_control(struct shared *shared, const struct shared_config *confi
 
 	snprintf(mode, sizeof(mode), "%04o", (unsigned int)config->control_mode);
 	endpoint.path = shared->control_path;
+	shared->is_path_ours = shared->handover_fd >= 0 || !is_given(&shared->given, "control");
 	if (!config->control.path)
 		r = state_make_directory(shared->control_path, err);
 	if (r == 0)
@@ -571,7 +581,7 @@ static void close_all(struct shared *shared)
 {
 	int fd = shared->signals.fd;
 
-	if (shared->control && !shared->is_handed_over)
+	if (shared->control && shared->is_path_ours && !shared->is_handed_over)
 		unlink(shared->control_path);
 	handover_free(shared->handover);
 	close_fd(&shared->handover_fd);
