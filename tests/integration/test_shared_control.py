@@ -180,6 +180,39 @@ def test_half_a_reply_of_a_revoked_run_is_broken(keeper, origin):
             wire.rest()
 
 
+BEGIN = """
+import builtins, subprocess
+builtins.curl = subprocess.Popen(["curl", "-sSN", "--http2", "https://api.test/"], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+result = curl.stdout.readline()
+"""
+END = """
+out, err = curl.communicate(timeout=20)
+result = [curl.returncode, out, err]
+"""
+
+
+@pytest.mark.parametrize("is_revoked", [True, False])
+def test_a_stream_of_http_2_says_why_it_is_cut(user_place, https, is_revoked):
+    def stream(connection):
+        connection.request()
+        connection.send(upstream.CHUNKED + upstream.chunk(shared.EVENT))
+        connection.wait_for_end()
+
+    https.script = stream
+    with shared.keeper(user_place, shared.host(https, secret=False)) as keeper, \
+            keeper.run("--run-id", "r-1") as run:
+        assert run.python(BEGIN) == shared.EVENT.decode().split("\n", maxsplit=1)[0] + "\n"
+        if is_revoked:
+            assert keeper.revoke("r-1").returncode == 0
+        else:  # the control
+            https.connections[0].send(upstream.LAST_CHUNK)
+        status, out, err = run.python(END)
+        assert (status != 0) == is_revoked, err
+        assert ("HTTP/2 stream" in err) == is_revoked
+        assert ('event: error\ndata: {"error":{"code":"run_revoked"' in out) == is_revoked
+
+
 # ---- draining ----
 
 def test_a_drained_keeper_ends_with_its_last_run(keeper, origin):

@@ -26,6 +26,11 @@ TOKEN_KEY = secrets.token_hex(16)
 ENV = {"LLM_KEY": KEY, "API_TOKEN": TOKEN, "TOKEN_KEY": TOKEN_KEY}
 
 
+def assert_clean(stderr):
+    """Sanitizers have nothing to say."""
+    assert "Sanitizer" not in stderr and "runtime error" not in stderr, stderr
+
+
 def merge(base, more):
     """The one object with the members of the other in it, object by object."""
     made = dict(base)
@@ -158,8 +163,7 @@ class Keeper:
     def wait(self, seconds=20):
         """Until it has ended by itself; its exit status. Sanitizers have nothing to say then."""
         status = self.process.wait(timeout=seconds)
-        assert "Sanitizer" not in self.stderr() and "runtime error" not in self.stderr(), \
-            self.stderr()
+        assert_clean(self.stderr())
         return status
 
     def end(self):
@@ -237,6 +241,7 @@ class Keeper:
                        **kwargs) as made:
             made.audit = self.audit
             yield made
+            assert_clean(made.stderr())
 
 
 def _strip(config):
