@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""Runs without a sandbox: links that a test holds itself, tokens, and an origin that counts money.
+
+A link is registered at the control socket as `warder run` does it, and spoken as a gate does; so
+that a test can have hundreds of runs, and see to the millisecond what becomes of a request.
+"""
+import array
+import base64
+import decimal
+import hashlib
+import hmac
+import json
+import socket
+import struct
+import threading
+
+import link
+
+FAR = 4102444800
+
+
+def token(run_id, key, attempt=0, expiry=FAR):
+    """As `warder token mint` makes it."""
+    data = f"{run_id}|{attempt}|{expiry}".encode()
+    digest = hmac.new(key.encode(), data, hashlib.sha256).digest()
+    return (data + b"." + base64.urlsafe_b64encode(digest).rstrip(b"=")).decode()
+
+
+class Refused(Exception):
+    """The keeper has said no; the text is why."""
+
+
+class Ended(Exception):
+    """The link has ended."""
+
+
+class Reply:
+    """A reply as it came over the link."""
+
+    def __init__(self, payload):
+        reader = link.Reader(payload)
+        self.status = reader.number(4)
+        reader.number(9)
+        reader.text()
+        self.fields = reader.fields()
+        self.body = b""
+        self.is_complete = False
+
+    def value(self, name):
+        found = [v for n, v in self.fields if n.lower() == name]
+        return found[0] if found else None
+
+    def code(self):
+        return json.loads(self.body)["error"]["code"]
+
+
+class Run:
+    """A run with a link of the test's; one request at a time."""
+
+    def __init__(self, path, run_id, account=None, timeout=20):
+        self.run_id = run_id
+        self._number = 0
+        self.control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.settimeout(timeout)
+        try:
+            self.control.connect(path)
+            ours, theirs = link.pair()
+        except OSError:
+            self.control.close()
+            raise
+        self.socket = ours
+        self.socket.settimeout(timeout)
+        words = [f"run-id={run_id}"] + ([f"account={account}"] if account else [])
+        packet = b"R" + b"".join(word.encode() + b"\0" for word in words)
+        try:
+            with theirs:
+                rights = array.array("i", [theirs.fileno()]).tobytes()
+                self.control.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            self._wait_until_ready()
+        except (OSError, Refused):
+            self.close()
+            raise
+
+    def _wait_until_ready(self):
+        while True:
+            packet = self.control.recv(1 << 18)
+            if packet[:1] == b"+":
+                return
+            if packet[:1] == b"!":
+                raise Refused(packet[1:].decode())
+            if not packet:
+                raise ConnectionError("the keeper is gone")
+
+    def _read(self, size):
+        data = b""
+        while len(data) < size:
+            try:
+                piece = self.socket.recv(size - len(data))
+            except ConnectionError as error:
+                raise Ended from error
+            if not piece:
+                raise Ended
+            data += piece
+        return data
+
+    def receive(self):
+        kind, exchange, size = struct.unpack("<III", self._read(12))
+        return kind, exchange, self._read(size)
+
+    def _send(self, kind, exchange, payload=b""):
+        try:
+            self.socket.sendall(struct.pack("<III", kind, exchange, len(payload)) + payload)
+        except ConnectionError as error:
+            raise Ended from error
+
+    def open(self, path="/v1/chat/completions", body=b'{"model":"m"}'):
+        """Sends a request; its number."""
+        self._number += 1
+        head = (struct.pack("<BBBBQ", 0, 0, 1, link.LENGTH, len(body)) + link.text("POST") +
+                link.text("") + link.text(path) +
+                link.fields([("content-type", "application/json")]))
+        self._send(link.OPEN, self._number, head)
+        self._send(link.DATA, self._number, body)
+        self._send(link.END, self._number, link.fields(()))
+        return self._number
+
+    def head(self, number):
+        """The beginning of its reply."""
+        while True:
+            kind, exchange, payload = self.receive()
+            if exchange == number and kind == link.REPLY:
+                return Reply(payload)
+            assert exchange != number or kind == link.CREDIT, kind
+
+    def rest(self, number, reply, until=None):
+        """Reads on to the end of the reply, or until it holds `until`."""
+        while until is None or until not in reply.body:
+            kind, exchange, payload = self.receive()
+            if exchange != number or kind == link.CREDIT:
+                continue
+            if kind == link.DATA:
+                reply.body += payload
+                self._send(link.CREDIT, number, struct.pack("<I", len(payload)))
+            else:
+                assert kind in (link.END, link.ABORT), kind
+                reply.is_complete = kind == link.END
+                break
+        return reply
+
+    def ask(self, path="/v1/chat/completions", body=b'{"model":"m"}'):
+        number = self.open(path, body)
+        return self.rest(number, self.head(number))
+
+    def stream(self, path="/v1/chat/completions"):
+        """A stream that has begun: its number and its reply as far as it has come."""
+        number = self.open(path, b'{"model":"m","stream":true}')
+        reply = self.head(number)
+        assert reply.status == 200, reply.status
+        return number, self.rest(number, reply, b"\n\n")
+
+    def abort(self, number):
+        self._send(link.ABORT, number)
+
+    def close(self):
+        self.control.close()
+        self.socket.close()
+
+
+class Bank:
+    """The script of an origin that charges for every request that reaches it."""
+
+    def __init__(self, cost="0.001"):
+        self.cost = cost  # of a call, or a function of its request that says so; None: not told
+        self.calls = []  # what was charged: whose, for which path, its id, and how much
+        self.pause = None  # a function that is called before a reply
+        self._lock = threading.Lock()
+
+    def script(self, connection):
+        for request in connection.requests():
+            cost = self.cost(request) if callable(self.cost) else self.cost
+            self.charge(request, cost)
+            if self.pause:
+                self.pause()
+            connection.answer(fields=() if cost is None else [("x-litellm-response-cost", cost)])
+
+    def charge(self, request, cost):
+        told = json.loads(request.values("x-litellm-spend-logs-metadata")[0])
+        call = {"user": request.values("x-litellm-end-user-id")[0], "run": told["runId"],
+                "path": request.target, "id": request.values("x-litellm-call-id")[0],
+                "cost": decimal.Decimal(cost or 0)}
+        with self._lock:
+            self.calls.append(call)
+        return call
+
+    def count(self):
+        with self._lock:
+            return len(self.calls)
+
+    def charged(self, key="run"):
+        """How much, by whose it was."""
+        sums = {}
+        with self._lock:
+            for call in self.calls:
+                sums[call[key]] = sums.get(call[key], decimal.Decimal(0)) + call["cost"]
+        return sums
+
+
+def amounts(shown, whose="run"):
+    """What `warder ps` shows of money: spent, and reserved."""
+    return tuple(decimal.Decimal(str(shown[f"{whose}.{what}"])) for what in ("spent", "reserved"))
