@@ -54,7 +54,9 @@ struct shared {
 	struct lender *lender;     /* ... as long as it has runs, or NULL */
 	struct handover *handover; /* to the next one, or NULL */
 	bool has_lent, is_handed_over;
-	bool is_path_ours; /* the control socket is no service manager's, which goes on to listen */
+	char own_paths[2][STATE_PATH_MAX]; /* of sockets that are removed at the end, or "" */
+	size_t own_path_count;
+	bool has_place; /* what has been opened is ours to remove */
 	uid_t users[SHARED_USERS_MAX];
 	size_t user_count;
 	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
@@ -112,17 +114,12 @@ static int find_users(struct shared *shared, const struct shared_config *config,
 
 /* ---- listening ---- */
 
-/* A socket that the service manager has opened, or one of our own; -1 where none is asked for. */
-static int open_listener(struct shared *shared, const char *name, int type,
-			 const struct shared_endpoint *endpoint, const char *mode, int *ret_fd,
-			 struct err *err)
+static int open_own(const struct shared_endpoint *endpoint, int type, const char *mode, int *ret_fd,
+		    struct err *err)
 {
 	const struct socket_config place = { .path = endpoint->path, .mode = mode };
 	char address[512];
-	int r = listen_fds_take(&shared->given, name, 0, type, ret_fd, err);
 
-	if (r < 0 || *ret_fd >= 0)
-		return r;
 	if (endpoint->path)
 		return type == SOCK_SEQPACKET ? listen_unix_packets(&place, ret_fd, err)
 					      : listen_unix(&place, ret_fd, err);
@@ -133,16 +130,28 @@ static int open_listener(struct shared *shared, const char *name, int type,
 	return listen_tcp(address, ret_fd, err);
 }
 
+/*
+ * A socket that was given to us, or one of our own; -1 where none is asked for. What the service
+ * manager has opened stays there for the next one; every other is removed at the end.
+ */
+static int open_listener(struct shared *shared, const char *name, int type,
+			 const struct shared_endpoint *endpoint, const char *mode, int *ret_fd,
+			 struct err *err)
+{
+	int r = listen_fds_take(&shared->given, name, 0, type, ret_fd, err);
+	bool is_managed = *ret_fd >= 0 && shared->handover_fd < 0;
+
+	if (r == 0 && *ret_fd < 0)
+		r = open_own(endpoint, type, mode, ret_fd, err);
+	if (r == 0 && !is_managed && endpoint->path &&
+	    shared->own_path_count < ARRAY_LEN(shared->own_paths))
+		snprintf(shared->own_paths[shared->own_path_count++], STATE_PATH_MAX, "%s",
+			 endpoint->path);
+	return r;
+}
+
 static void on_drain_asked(void *owner, uint64_t now_ms);
 static void on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms);
-
-static bool is_given(const struct listen_fds *given, const char *name)
-{
-	for (size_t i = 0; i < given->count; i++)
-		if (strcmp(given->entries[i].name, name) == 0)
-			return true;
-	return false;
-}
 
 static int open_control(struct shared *shared, const struct shared_config *config, struct err *err)
 {
@@ -161,7 +170,6 @@ static int open_control(struct shared *shared, const struct shared_config *confi
 
 	snprintf(mode, sizeof(mode), "%04o", (unsigned int)config->control_mode);
 	endpoint.path = shared->control_path;
-	shared->is_path_ours = shared->handover_fd >= 0 || !is_given(&shared->given, "control");
 	if (!config->control.path)
 		r = state_make_directory(shared->control_path, err);
 	if (r == 0)
@@ -554,7 +562,8 @@ static int drop_privileges(struct shared *shared, const struct shared_config *co
 	const char *unknown = listen_fds_close(&shared->given);
 
 	(void)config;
-	if (unknown)
+	/* What a keeper before us has listened on, and we do not, is closed. */
+	if (unknown && shared->handover_fd < 0)
 		return err_say(err, EINVAL,
 			       "the service manager has opened '%.60s', which is none of control, "
 			       "admin and listen",
@@ -567,8 +576,11 @@ static int drop_privileges(struct shared *shared, const struct shared_config *co
 /* From here on whoever was there before takes no more runs. */
 static int take_place(struct shared *shared, const struct shared_config *config, struct err *err)
 {
+	int r = shared->handover_fd < 0 ? 0 : handover_finish(shared->handover_fd, err);
+
 	(void)config;
-	return shared->handover_fd < 0 ? 0 : handover_finish(shared->handover_fd, err);
+	shared->has_place = r == 0;
+	return r;
 }
 
 /* In this order: nobody can ask for what is not there yet. */
@@ -577,12 +589,20 @@ static int (*const stages[])(struct shared *, const struct shared_config *, stru
 	open_admin, open_remote, open_control, drop_privileges,      take_place,
 };
 
+/* Not those of a keeper that was to be replaced and stays, or of the one that has replaced us. */
+static void remove_sockets(const struct shared *shared)
+{
+	if (shared->is_handed_over || (shared->handover_fd >= 0 && !shared->has_place))
+		return;
+	for (size_t i = 0; i < shared->own_path_count; i++)
+		unlink(shared->own_paths[i]);
+}
+
 static void close_all(struct shared *shared)
 {
 	int fd = shared->signals.fd;
 
-	if (shared->control && shared->is_path_ours && !shared->is_handed_over)
-		unlink(shared->control_path);
+	remove_sockets(shared);
 	handover_free(shared->handover);
 	close_fd(&shared->handover_fd);
 	close_fd(&shared->store_fd);
