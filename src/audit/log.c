@@ -8,10 +8,11 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "audit/record.h"
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/timestamp.h"
 
 static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -114,18 +115,6 @@ static int append(struct audit_log *log, struct bytes lines, uint64_t size)
 	return r;
 }
 
-static void format_time(char *text, size_t size)
-{
-	struct timespec now;
-	struct tm tm;
-	size_t len;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	len = strftime(text, size, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + len, size - len, ".%03ldZ", now.tv_nsec / 1000000);
-}
-
 /* ---- drafts ---- */
 
 #define LOCK_TRIES   2000
@@ -158,7 +147,7 @@ static void add_line(struct audit_log *log, struct bytes draft, const char *time
 static int flush_locked(struct audit_log *log)
 {
 	struct bytes drafts = { log->drafts.data, log->drafts.len }, draft;
-	char hash[AUDIT_HASH_LEN + 1], time[40];
+	char hash[AUDIT_HASH_LEN + 1], time[TIMESTAMP_TEXT_MAX];
 	uint64_t seq, size;
 	struct stat st;
 	int r;
@@ -173,7 +162,7 @@ static int flush_locked(struct audit_log *log)
 		return r;
 	seq = log->seq;
 	memcpy(hash, log->hash, sizeof(hash));
-	format_time(time, sizeof(time));
+	timestamp_format(clock_ms(CLOCK_REALTIME), time);
 	log->lines.len = 0;
 	while (bytes_split(&drafts, '\n', &draft))
 		add_line(log, draft, time, ++seq, hash);

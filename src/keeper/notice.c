@@ -7,9 +7,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/timestamp.h"
 
 #define PACE_MS 1000
 
@@ -111,18 +112,6 @@ static bool put_line(struct notices *notices, struct bytes line)
 
 /* ---- lines ---- */
 
-static void format_time(char *text, size_t size)
-{
-	struct timespec now;
-	struct tm tm;
-	size_t len;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	len = strftime(text, size, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + len, size - len, ".%03ldZ", now.tv_nsec / 1000000);
-}
-
 static struct bytes cut(const char *text, size_t most)
 {
 	return (struct bytes){ text, strnlen(text, most) };
@@ -203,12 +192,12 @@ static void format_text(struct buf *out, enum notice_event event, const char *ti
 
 static bool write_one(struct notices *notices, enum notice_event event, const struct notice *notice)
 {
-	char time[40];
+	char time[TIMESTAMP_TEXT_MAX];
 	struct buf line;
 	bool is_taken;
 
 	buf_init(&line, NOTICE_LINE_MAX);
-	format_time(time, sizeof(time));
+	timestamp_format(clock_ms(CLOCK_REALTIME), time);
 	if (notices->form == NOTICE_JSON)
 		format_json(&line, event, time, notice);
 	else
