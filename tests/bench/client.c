@@ -111,21 +111,29 @@ static void make_request(const char *path, size_t body_len, bool is_stream)
 					   client.request);
 }
 
-/* The next token has its turn. */
-static void set_token(struct connection *connection)
+/* With tokens, each connection has a request of its own. */
+static void give_requests(size_t count)
 {
-	if (client.tokens.len == 0) {
-		connection->request = client.request;
-		return;
+	size_t step = client.tokens.len > 0 ? client.request_len : 0;
+
+	if (step > 0) {
+		client.request = realloc(client.request, count * step);
+		if (!client.request)
+			err(1, "realloc");
 	}
-	if (!connection->request) {
-		connection->request = malloc(client.request_len);
-		if (!connection->request)
-			err(1, "malloc");
-		memcpy(connection->request, client.request, client.request_len);
+	for (size_t i = 0; i < count; i++) {
+		client.connections[i].request = client.request + i * step;
+		if (i > 0 && step > 0)
+			memcpy(client.request + i * step, client.request, step);
 	}
-	memcpy(connection->request + client.token_at, tokens_next(&client.tokens),
-	       client.tokens.len);
+}
+
+/* The next token has its turn. */
+static void set_token(const struct connection *connection)
+{
+	if (client.tokens.len > 0)
+		memcpy(connection->request + client.token_at, tokens_next(&client.tokens),
+		       client.tokens.len);
 }
 
 /* Edge-triggered, so that a request costs no change of interest. */
@@ -247,6 +255,7 @@ static void run_requests(size_t count, double seconds, size_t body_len, const ch
 	uint64_t start, now, end;
 
 	make_request(path, body_len, false);
+	give_requests(count);
 	open_all(count);
 	wait_to_begin();
 	client.has_begun = true;
@@ -428,6 +437,7 @@ static void run_streams(size_t count, double seconds)
 	uint64_t start, now;
 
 	make_request(STREAM_PATH, 0, true);
+	give_requests(count);
 	start = clock_now_ns();
 	open_streams(count);
 	printf("{\"opened\": %zu, \"failed\": %zu, \"seconds\": %.6f}\n", client.opened,

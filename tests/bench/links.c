@@ -219,9 +219,9 @@ static void on_message(const struct gate *gate, struct bytes payload)
 			links.samples.errors++;
 		break;
 	case LINK_ABORT:
-		links.samples.errors++;
-		/* fall through */
 	case LINK_END:
+		if (gate->reader.type == LINK_ABORT)
+			links.samples.errors++;
 		samples_add(&links.samples, now_ns() - links.began_ns[id % LINK_EXCHANGES_MAX]);
 		links.replies++;
 		if (links.has_begun)

@@ -257,9 +257,10 @@ def measure_runs(way, address, port, options):
 
 
 def bench_runs(options, port):
+    # What comes at once on one link is read at once: with few links, fewer calls of the kernel.
     for what, title in (("links", "a link each, no gates: the keeper's processor time"),
                         ("tokens", "an open gate, a token each: gate's and keeper's processor time")):
-        ways = [f"{count:,} runs, {what}" for count in (1, 10, 100, 1000)]
+        ways = [f"{count:,} run{'s' * (count > 1)}, {what}" for count in (1, 10, 100, 1000)]
         results = take_turns(ways, options.rounds,
                              lambda way, address: measure_runs(way, address, port, options))
         table(f"{AT_ONCE} requests at once, spread over the runs; {title}; SQLite, rate and money",
