@@ -209,6 +209,8 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 	run = run_new(charter, &spec, err);
 	if (!run)
 		return -EINVAL;
+	if (config->run_limits.duration_ms)
+		run->ends_ms = clock_now_ms() + config->run_limits.duration_ms;
 	*ret_run = run;
 	return charter->vault.count > 0 ? tell_placeholders(run->terms, err) : 0;
 }
@@ -267,8 +269,6 @@ static int open_all(struct private_keeper *own, const struct keeper_config *conf
 	}
 	peer->on_over = on_peer_over;
 	peer->owner = own;
-	if (run && config->run_limits.duration_ms)
-		run->ends_ms = clock_now_ms() + config->run_limits.duration_ms;
 	peer->learn = config->learn ? learn_new() : NULL;
 	own->owner = (struct loop_source){ .fd = -1, .on_ready = on_owner_gone };
 	r = loop_add(&own->keeper.loop, &own->owner, STATUS_FD, LOOP_READ);

@@ -15,9 +15,9 @@
 #include "base/list.h"
 #include "base/money.h"
 #include "keeper/enrol.h"
-#include "sys/outbox.h"
 #include "keeper/registration.h"
 #include "keeper/report.h"
+#include "sys/outbox.h"
 #include "sys/pass.h"
 
 #define PATIENCE_MS 10000      /* for somebody who asks, and reads nothing of the answer */

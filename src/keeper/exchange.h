@@ -83,6 +83,7 @@ struct exchange {
 	uint64_t body_left;             /* of a request whose length was declared */
 	struct store_reservation *hold; /* what it has of its limits, or NULL */
 	char *method_path;              /* RESERVE: for the record; a NUL between them */
+	uint64_t most_bytes;            /* of both bodies, by its limits; 0: any number */
 	uint64_t retry_s;               /* for a refusal: when it might be allowed; or 0 */
 	struct budget_host *account; /* of the host that it goes to, or NULL: nothing is counted */
 	unsigned int interim_count, restart_count;
@@ -141,6 +142,16 @@ void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms);
 
 /* How much of what a tunnel has brought the gate takes now. */
 size_t exchange_may_take(const struct exchange *exchange, size_t len);
+
+/*
+ * What was reserved is what was known to be sent. A body without a length, and a reply, end where
+ * a whole limit would be used by them alone.
+ */
+static inline bool exchange_is_too_much(const struct exchange *exchange)
+{
+	return exchange->most_bytes > 0 &&
+	       exchange->sent_bytes + exchange->received_bytes > exchange->most_bytes;
+}
 
 /* Whether something of the reply waits for credit. */
 static inline bool exchange_holds_reply(const struct exchange *exchange)

@@ -83,6 +83,9 @@ static void add_claim(struct hold *hold, const char *kind, const char *name,
 		die_no_memory();
 	claim->meter = hold->meters[reservation->claim_count++];
 	claim->limits = *limits;
+	if (limits->bytes &&
+	    (!hold->exchange->most_bytes || limits->bytes < hold->exchange->most_bytes))
+		hold->exchange->most_bytes = limits->bytes;
 	/* Money is what LLMs cost; the other hosts are none of its business. */
 	if (!hold->exchange->upstream->llm)
 		claim->limits.spend = 0;

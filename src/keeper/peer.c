@@ -70,6 +70,32 @@ static struct exchange *find_exchange(const struct peer *peer, uint32_t id)
 	return exchange && exchange->id == id ? exchange : NULL;
 }
 
+/* ---- the end of a run's time ---- */
+
+static void on_time_over(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct run *run = OWNER_OF(timer, struct run, end_timer);
+	struct peer *peer = run->peer;
+
+	for (size_t i = 0; i < peer->place_count; i++)
+		if (peer->exchanges[i] && peer->exchanges[i]->run == run)
+			exchange_cut(peer->exchanges[i], REFUSAL_DURATION, now_ms);
+}
+
+static void set_end_timer(struct run *run)
+{
+	run->end_timer.on_due = on_time_over;
+	if (run->ends_ms)
+		loop_set_timer(&run->peer->keeper->loop, &run->end_timer, run->ends_ms);
+}
+
+static void free_run(struct run *run)
+{
+	if (run)
+		loop_cancel(&run->peer->keeper->loop, &run->end_timer);
+	run_free(run);
+}
+
 /* ---- runs that tokens have named ---- */
 
 static size_t hash_run(const char *run_id, uint32_t attempt)
@@ -105,7 +131,7 @@ static bool make_room(struct peer *peer)
 		return false;
 	run = *idlest;
 	*idlest = run->next;
-	run_free(run);
+	free_run(run);
 	peer->token_run_count--;
 	return true;
 }
@@ -132,6 +158,11 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 		if (!run)
 			return NULL;
 		run->peer = peer;
+		/* A token has no beginning: its run's is when it is first seen here. */
+		if (peer->keeper->charter->config->run_limits.duration_ms)
+			run->ends_ms = now_ms +
+				       peer->keeper->charter->config->run_limits.duration_ms;
+		set_end_timer(run);
 		run->next = *place;
 		*place = run;
 		peer->token_run_count++;
@@ -147,7 +178,7 @@ static void free_token_runs(struct peer *peer)
 			struct run *run = peer->by_token[i];
 
 			peer->by_token[i] = run->next;
-			run_free(run);
+			free_run(run);
 		}
 	}
 	free(peer->by_token);
@@ -377,7 +408,7 @@ static void free_peer(struct loop_deferred *deferred)
 {
 	struct peer *peer = (struct peer *)(void *)deferred;
 
-	run_free(peer->run);
+	free_run(peer->run);
 	free_token_runs(peer);
 	free(peer->exchanges);
 	free(peer->refused_hosts);
@@ -428,8 +459,10 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, enum 
 	peer->link.on_room = on_room;
 	/* A gate that asks and does not listen is not listened to. */
 	peer->link.waits_when_behind = true;
-	if (run)
+	if (run) {
 		run->peer = peer;
+		set_end_timer(run);
+	}
 	LIST_ADD(&keeper->peers, peer);
 	keeper->peer_count++;
 	keeper->metrics.links[kind]++;

@@ -309,7 +309,9 @@ static void take_data(struct exchange *exchange, struct bytes *data, uint64_t no
 		r = pass_on(exchange,
 			    bytes_take(data, len < exchange->credit ? len : exchange->credit));
 	exchange->received_bytes += len - data->len;
-	if (r < 0)
+	if (r == 0 && exchange_is_too_much(exchange))
+		exchange_cut(exchange, REFUSAL_BYTES, now_ms);
+	else if (r < 0)
 		exchange_fail(exchange, REFUSAL_GARBAGE,
 			      exchange->websocket ? "it sent no frames of WebSocket"
 						  : "its content coding is broken",

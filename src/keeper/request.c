@@ -618,6 +618,10 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 		on_held_data(exchange, data, now_ms);
 		return 0;
 	}
+	if (exchange_is_too_much(exchange)) {
+		exchange_cut(exchange, REFUSAL_BYTES, now_ms);
+		return 0;
+	}
 	if (exchange->account && !exchange->has_length &&
 	    !budget_take(&exchange->run->budget, exchange->account, data.len))
 		r = -EDQUOT;

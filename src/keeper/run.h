@@ -34,11 +34,12 @@ struct run {
 	const char *account; /* or NULL */
 	struct keeper_metadata *metadata;
 	size_t metadata_count;
-	struct terms *terms;   /* for what is decided from now on */
-	struct budget budget;  /* of bytes for hosts */
-	bool is_enrolled;      /* the store knows that it has a link */
-	bool is_revoked;       /* nothing is allowed any more */
-	uint64_t ends_ms;      /* likewise from then on; 0: no such time */
+	struct terms *terms;  /* for what is decided from now on */
+	struct budget budget; /* of bytes for hosts */
+	bool is_enrolled;     /* the store knows that it has a link */
+	bool is_revoked;      /* nothing is allowed any more */
+	uint64_t ends_ms;     /* likewise from then on; 0: no such time */
+	struct loop_timer end_timer;
 	size_t exchange_count; /* under way */
 	uint64_t last_ms;      /* when there was one */
 };

@@ -139,10 +139,26 @@ def test_bytes_of_a_run(user_place, origin):
 
 def test_bytes_of_replies_count(user_place, origin):
     origin.script = lambda connection: [connection.answer(b"x" * 3000) for _ in connection.requests()]
-    with limited(user_place, origin, limits={"bytes": "2000"}) as (_, run):
-        assert len(run.ask(POST).body) == 3000  # nobody knew before
+    with limited(user_place, origin, limits={"bytes": "4000"}) as (_, run):
+        assert [len(run.ask(POST).body) for _ in range(2)] == [3000] * 2  # nobody knew before
         assert_limited(run.ask(POST), "bytes_used_up")
-    assert len(origin.requests) == 1
+    assert len(origin.requests) == 2
+
+
+def test_a_reply_of_more_than_a_limit_is_cut(place, origin):
+    origin.script = shared.answer_or_stream
+    with limited(place, origin, limits={"bytes": "4000"}) as (keeper, run):
+        wire = shared.open_stream(run)
+        for _ in range(8):
+            origin.connections[0].send(upstream.chunk(b"data: " + b"x" * 492 + b"\n\n"))
+        shared.assert_cut(wire, "bytes_used_up")
+        assert_limited(run.ask(POST), "bytes_used_up")
+    with limited(place, origin, limits={"bytes": "8000"}) as (_, run):  # control
+        wire = shared.open_stream(run)
+        for _ in range(8):
+            origin.connections[1].send(upstream.chunk(b"data: " + b"x" * 492 + b"\n\n"))
+        origin.connections[1].send(upstream.LAST_CHUNK)
+        assert wire.until(upstream.LAST_CHUNK).count(b"data: ") == 8
 
 
 # ---- money ----
@@ -283,6 +299,15 @@ def test_time_of_a_run(user_place, origin):
         with keeper.run("--run-id", "r-1") as again:
             assert again.ask(POST).code() == "run_time_over"
         assert refusals(keeper) == ["run_time_over"] * 2
+
+
+def test_a_stream_ends_with_the_time_of_its_run(place, origin):
+    origin.script = shared.answer_or_stream
+    with limited(place, origin, limits={"duration": "2s"}) as (keeper, run):
+        began = time.monotonic()
+        shared.assert_cut(shared.open_stream(run), "run_time_over")
+        assert 1 < time.monotonic() - began < 10
+        checks.wait_until(lambda: [r["ended"] for r in keeper.records("outcome")] == ["run_time_over"])
 
 
 # ---- accounts and hosts ----
