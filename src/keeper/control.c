@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/money.h"
 #include "keeper/enrol.h"
+#include "keeper/limiter.h"
 #include "keeper/registration.h"
 #include "keeper/report.h"
 #include "sys/outbox.h"
@@ -476,6 +477,9 @@ static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
 		keeper_notice(visitor->control->keeper, NOTICE_RUN_REVOKED, now_ms,
 			      &(struct notice){ .run_id = visitor->run_id,
 						.uid = NOTICE_NUMBER(visitor->who.uid) });
+		/* The store has news of runs with a link; a token's run may have none. */
+		limiter_on_news(visitor->control->keeper, STORE_NEWS_REVOKED, visitor->run_id,
+				now_ms);
 		say(visitor, STATUS_DONE, "", now_ms);
 		return;
 	}
