@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "cmd/control_client.h"
 #include "cmd/egress_ports.h"
@@ -19,6 +20,8 @@
 #include "keeper/control.h"
 #include "sys/pass.h"
 #include "sys/status.h"
+
+#define KEEPER_READY_MS 30000 /* to be reached, and to tell what a run has to know */
 
 static int start(struct run_gateway *gateway, const struct run_config *config, struct err *err)
 {
@@ -256,7 +259,7 @@ static bool check_keeper_words(struct bytes words)
 		if (!bytes_is_any_nocase(word, known, ARRAY_LEN(known)) ||
 		    !bytes_split(&words, '\0', &value))
 			return false;
-		if (bytes_equal(word, BYTES("--env")) && !memchr(value.data, '=', value.len))
+		if (bytes_equal_nocase(word, BYTES("--env")) && !memchr(value.data, '=', value.len))
 			return false; /* it would be one of our own variables */
 	}
 	return words.len == 0;
@@ -282,10 +285,22 @@ static int apply_keeper_words(struct run_gateway *gateway, struct run_config *co
 	return 0;
 }
 
+/* The next packet of a keeper that may not be in a hurry, or never come to an end. */
+static int receive_in_time(const struct run_gateway *gateway, uint64_t deadline_ms, char *text,
+			   size_t *ret_len)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	return now_ms < deadline_ms ? status_receive(gateway->gateway.status_fd,
+						     (int)(deadline_ms - now_ms), text, ret_len)
+				    : -ETIMEDOUT;
+}
+
 /* What the keeper says until it is ready: options, as of a file, and placeholders. */
 static int read_keeper_words(struct run_gateway *gateway, struct run_config *config,
 			     struct err *err)
 {
+	uint64_t deadline_ms = clock_now_ms() + KEEPER_READY_MS;
 	char *text = malloc(STATUS_TEXT_MAX + 1);
 	struct buf words;
 	size_t len;
@@ -294,14 +309,18 @@ static int read_keeper_words(struct run_gateway *gateway, struct run_config *con
 	if (!text)
 		die_no_memory();
 	buf_init(&words, STATUS_TEXT_MAX);
-	while ((type = status_receive(gateway->gateway.status_fd, -1, text, &len)) == STATUS_WORDS)
+	while ((type = receive_in_time(gateway, deadline_ms, text, &len)) == STATUS_WORDS &&
+	       words.len < STATUS_TEXT_MAX)
 		buf_add(&words, text, len);
-	if (type == STATUS_FAILED)
+	if (words.len == STATUS_TEXT_MAX)
+		r = err_say(err, E2BIG, "the keeper's configuration is too long");
+	else if (type == STATUS_FAILED)
 		r = err_say(err, EINVAL, "%.500s", text);
+	else if (type == -ETIMEDOUT)
+		r = err_say(err, ETIMEDOUT, "the keeper did not let the run begin within %d s",
+			    KEEPER_READY_MS / 1000);
 	else if (type != STATUS_READY)
 		r = err_say(err, EIO, "the keeper ended before it was ready");
-	else if (words.len == STATUS_TEXT_MAX)
-		r = err_say(err, E2BIG, "the keeper's configuration is too long");
 	free(text);
 	gateway->words = words.data;
 	gateway->is_ready = true;
