@@ -147,15 +147,20 @@ static int say_of_hosts(struct err *err)
 /* What is the keeper's to decide is not said here. */
 static int check_shared(const struct serve_config *config, struct err *err)
 {
-	if (config->config || config->keeper.token_secret || config->keeper.run_id ||
-	    config->word_count > 0)
+	const char *word = NULL;
+
+	/* How many connections there may be is the gate's own. */
+	for (size_t i = 0; !word && i < config->word_count; i += 2)
+		if (strcmp(config->words[i], "--connections") != 0)
+			word = config->words[i];
+	if (config->config || config->keeper.token_secret || config->keeper.run_id || word)
 		return err_say(
 			err, EINVAL,
 			"gate: with --keeper the keeper decides; %s is for its configuration",
 			config->config                ? "--config"
 			: config->keeper.token_secret ? "--token-secret"
 			: config->keeper.run_id       ? "--run-id"
-						      : config->words[0]);
+						      : word);
 	return 0;
 }
 

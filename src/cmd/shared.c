@@ -36,7 +36,8 @@
 #include "sys/status.h"
 #include "warder.h"
 
-#define FDS 65536 /* links and connections of thousands of runs */
+#define STORE_PATIENCE_MS 2000  /* for the store, at the beginning; it may as well come later */
+#define FDS               65536 /* links and connections of thousands of runs */
 
 struct shared {
 	struct keeper keeper;
@@ -517,6 +518,16 @@ static int open_log(struct shared *shared, const struct shared_config *config, s
 	return r < 0 ? r : keeper_open_audit(&shared->keeper, shared->audit, err);
 }
 
+/* The first run need not be refused because a connection takes a moment. */
+static void await_store(struct loop *loop, const struct store *store)
+{
+	uint64_t end_ms = clock_now_ms() + STORE_PATIENCE_MS;
+	int r = 0;
+
+	while (r == 0 && !store->is_reachable && clock_now_ms() < end_ms)
+		r = loop_turn(loop, 10);
+}
+
 static void on_lender_over(void *owner)
 {
 	((struct shared *)owner)->lender = NULL;
@@ -528,6 +539,7 @@ static int open_store(struct shared *shared, const struct shared_config *config,
 
 	if (r < 0)
 		return r;
+	await_store(&shared->keeper.loop, shared->keeper.store);
 	use_store(shared, shared->keeper.store);
 	/* The one before us counts by it as long as it has runs. */
 	if (shared->store_fd >= 0)

@@ -139,8 +139,8 @@ bool shared_store_is_source(const char *store)
 /* An error repeats nothing: there may be a password in it. */
 static int read_store(void *data, const struct option *option, const char *text, struct err *err)
 {
-	static const char *const prefixes[] = { "sqlite:", "postgresql://", "redis://",
-						"env:", "file:" };
+	static const char *const prefixes[] = { "sqlite:",       "postgresql://", "redis://",
+						"redis+unix://", "env:",          "file:" };
 	bool is_known = strcmp(text, "memory:") == 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
