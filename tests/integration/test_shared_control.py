@@ -126,10 +126,9 @@ def test_a_revoked_run_is_cut_off_and_stays_so(keeper, origin):
     done = keeper.place.run("true", options=again)
     assert done.returncode == 125
     checks.assert_one_line(done.stderr, "run r-1 was revoked")
-    ended = [r["ended"] for r in keeper.records("outcome") if r["runId"] == "r-1"]
-    assert ended == ["run_revoked"] * 2
-    refused = [(r["method"], r["reason"]) for r in keeper.records("decision") if not r["allowed"]]
-    assert refused == [("POST", "run_revoked"), ("LINK", "run_revoked")]
+    assert [r["ended"] for r in keeper.outcomes(2, "r-1")] == ["run_revoked"] * 2
+    checks.wait_until(lambda: [(r["method"], r["reason"]) for r in keeper.records("decision")
+                               if not r["allowed"]] == [("POST", "run_revoked"), ("LINK", "run_revoked")])
     assert keeper.log("run_revoked")[0]["runId"] == "r-1"
     keeper.verify()
 
@@ -160,7 +159,7 @@ def test_a_request_that_is_not_a_stream_is_cut_as_well(keeper, origin):
         assert keeper.revoke("r-1").returncode == 0
         reply = wire.reply()  # nothing of it had begun: there is room for a whole one
         assert (reply.status, reply.code()) == (403, "run_revoked")
-    assert [r["ended"] for r in keeper.records("outcome")] == ["run_revoked"]
+    assert [r["ended"] for r in keeper.outcomes(1)] == ["run_revoked"]
 
 
 def test_half_a_reply_of_a_revoked_run_is_broken(keeper, origin):

@@ -174,7 +174,7 @@ def test_money_of_a_run_is_what_the_upstream_says(place, origin, body):
         assert (money(shown, "run.spent"), money(shown, "run.reserved")) == (decimal.Decimal("0.08"), 0)
         assert_limited(run.ask(agent.post(body)), "budget_exceeded")
         assert len(origin.requests) == 2
-        assert [r["cost"] for r in keeper.records("outcome")] == ["0.04"] * 2
+        assert [r["cost"] for r in keeper.outcomes(2)] == ["0.04"] * 2
         # Control: another run has its own money.
         with keeper.run() as other:
             assert other.ask(POST).status == 200
@@ -249,7 +249,7 @@ def test_money_that_another_call_spends_ends_streams_under_way(place, origin, co
                     origin.connections[at].send(upstream.LAST_CHUNK)
                     wire.until(upstream.LAST_CHUNK)
             assert bystander.ask(POST).status == 200
-        ended = [r["ended"] for r in keeper.records("outcome") if r["runId"] == "r-1"]
+        ended = [r["ended"] for r in keeper.outcomes(3, "r-1")]
         assert ended.count("budget_exceeded") == (2 if is_cut else 0)
     keeper.verify()
 

@@ -118,7 +118,7 @@ def test_a_removed_secret_is_cut_off_at_once(place, https):
             ask = egress.request("GET", "/", f"X-Key: {environ[name]}", host=host)
             assert egress.ask(run, ask, host).status == 200
             assert https.requests[-1].values("x-key") == [value]
-        ended = [r["ended"] for r in keeper.records("outcome")]
+        ended = [r["ended"] for r in keeper.outcomes(4)]
         assert ended.count("secret_withdrawn") == 1
     keeper.verify()
 

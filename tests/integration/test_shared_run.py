@@ -140,7 +140,7 @@ def test_a_run_has_one_link_at_a_time(place, origin):
             assert done.returncode == 125
             checks.assert_one_line(done.stderr, "run r-1 has a link already")
             assert not (place.workspace / checks.MARKER).exists()
-            assert refused_links(keeper) == [("r-1", "run_has_link")]
+            checks.wait_until(lambda: refused_links(keeper) == [("r-1", "run_has_link")])
             assert keeper.log("run_refused")[0]["code"] == "run_has_link"
             # The first one does not suffer, and another run may begin.
             assert run.ask(POST).status == 200
@@ -167,7 +167,7 @@ def test_a_killed_supervisor_takes_its_run_with_it(place, origin):
             for pid in pids.values():
                 checks.wait_until(lambda pid=pid: not is_alive(pid))
             checks.wait_until(lambda: keeper.run_ids() == ["r-2"])
-            ended = [r["ended"] for r in keeper.records("outcome") if r["runId"] == "r-1"]
+            ended = [r["ended"] for r in keeper.outcomes(1, "r-1")]
             assert ended in (["owner_gone"], ["gate_gone"])  # whichever was seen first
             # The other one has not noticed.
             origin.connections[1].send(upstream.chunk(b"data: 2\n\n"))
@@ -184,7 +184,7 @@ def test_a_killed_gate_ends_its_run_at_the_keeper(place, origin):
         agent.as_root("kill", "-KILL", run.pids()["gate"])
         assert not shared.read_to_end(wire)[1]
         checks.wait_until(lambda: not keeper.run_ids())
-        assert [r["ended"] for r in keeper.records("outcome")] == ["gate_gone"]
+        assert [r["ended"] for r in keeper.outcomes(1)] == ["gate_gone"]
         with pytest.raises(ConnectionRefusedError):
             run.connect()
         assert run.end() == 0

@@ -226,6 +226,15 @@ class Keeper:
         found = agent.read_audit(self.audit)
         return found if event is None else agent.events(found, event)
 
+    def outcomes(self, count, run_id=None):
+        """How so many requests have ended, of a run or of all, when that is written."""
+
+        def find():
+            found = [r for r in self.records("outcome") if run_id in (None, r["runId"])]
+            return found if len(found) >= count else None
+
+        return checks.wait_until(find)
+
     def verify(self):
         """Fails unless the audit log is whole."""
         done = self.place.warder("audit", "verify", str(self.audit))
