@@ -125,10 +125,10 @@ def test_numbers_of_others_are_nobodys(keeper, origin):
     go_on = threading.Event()
 
     def slowly(connection):
-        request = connection.request()
-        if identity(request) == ["honest/0"]:
-            assert go_on.wait(upstream.WAIT)
-        connection.answer(b'{"for":"%s"}' % identity(request)[0].encode())
+        for request in connection.requests():
+            if identity(request) == ["honest/0"]:
+                assert go_on.wait(upstream.WAIT)
+            connection.answer(b'{"for":"%s"}' % identity(request)[0].encode())
 
     origin.script = slowly
     honest, liar = siege.join(keeper, "honest"), siege.join(keeper, "liar")
