@@ -132,8 +132,7 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 	if (n > 0 && packet[0] == STATUS_GO) {
 		handover->ops->leave(handover->owner, handover->pid, now_ms);
 	} else {
-		handover->ops->reopen(handover->owner);
-		handover->ops->resume(handover->owner);
+		handover->ops->stay(handover->owner);
 	}
 }
 
@@ -174,8 +173,7 @@ struct handover *handover_begin(struct loop *loop, int fd, pid_t pid,
 		r = status_send(fd, STATUS_DONE, "");
 	if (r == 0)
 		return handover;
-	ops->reopen(owner);
-	ops->resume(owner);
 	handover_free(handover);
+	ops->stay(owner);
 	return NULL;
 }

@@ -11,7 +11,8 @@
  *
  * After GO the one before takes no more runs, serves those that it has, and ends with the last.
  * A successor that ends before GO changes nothing: the store is opened again and the listeners
- * are heard again, on which nobody has been refused meanwhile, only waited.
+ * are heard again, on which nobody has been refused meanwhile, only waited. So have requests that
+ * need the store.
  */
 #ifndef CMD_HANDOVER_H
 #define CMD_HANDOVER_H
@@ -40,13 +41,12 @@ int handover_finish(int fd, struct err *err) must_check;
 struct handover;
 
 struct handover_ops {
-	/* Stops accepting; goes on with it when nothing came of it; or never again. */
+	/* Stops accepting; goes on with it, as before, when nothing came of it; or never again. */
 	void (*pause)(void *owner);
-	void (*resume)(void *owner);
+	void (*stay)(void *owner);
 	void (*leave)(void *owner, pid_t successor, uint64_t now_ms);
-	/* Gives the store up for a borrowed one; or opens it again. */
+	/* Gives the store up for a borrowed one. */
 	int (*lend)(void *owner, int *ret_fd);
-	void (*reopen)(void *owner);
 };
 
 struct handover_part {

@@ -36,13 +36,16 @@
 #include "sys/status.h"
 #include "warder.h"
 
-#define STORE_PATIENCE_MS 2000  /* for the store, at the beginning; it may as well come later */
+#define STORE_PATIENCE_MS 2000 /* for the store, at the beginning; it may as well come later */
+#define REOPEN_EVERY_MS   10   /* a store that was to be handed over, and was not */
+#define REOPEN_MS         5000
 #define FDS               65536 /* links and connections of thousands of runs */
 
 struct shared {
 	struct keeper keeper;
 	struct loop_source signals;
-	struct loop_timer drain_timer;
+	struct loop_timer drain_timer, reopen_timer;
+	uint64_t reopen_until_ms;
 	struct control *control;
 	struct remote *remote; /* or NULL */
 	struct tls_service *service;
@@ -152,6 +155,7 @@ static int open_listener(struct shared *shared, const char *name, int type,
 }
 
 static void on_drain_asked(void *owner, uint64_t now_ms);
+static void end_when_alone(struct shared *shared);
 static void on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms);
 
 static int open_control(struct shared *shared, const struct shared_config *config, struct err *err)
@@ -272,6 +276,8 @@ static void set_reconciler(struct shared *shared, const struct shared_config *co
 {
 	uint64_t every_ms = 0;
 
+	if (shared->is_handed_over)
+		return;
 	for (size_t i = 0; i < config->keeper.llm_count; i++)
 		if (config->keeper.llms[i].provider->is_litellm)
 			every_ms = config->reconcile_every_ms;
@@ -335,25 +341,26 @@ static void pause_listening(void *owner)
 	control_pause(((struct shared *)owner)->control);
 }
 
-static void resume_listening(void *owner)
+static void resume_listening(struct shared *shared)
 {
-	struct shared *shared = owner;
-
 	if (control_resume(shared->control) < 0)
 		loop_end(&shared->keeper.loop); /* nobody would ever be heard again */
 	handover_free(shared->handover);
 	shared->handover = NULL;
 }
 
-/* Runs that live are told to a store that does not know them. */
+/* What lives is told to a store that does not know it. */
 static void use_store(struct shared *shared, struct store *store)
 {
+	uint64_t now_ms = clock_now_ms();
+
 	shared->keeper.store = store;
 	store->owner = shared;
 	store->on_news = on_news;
 	for (struct peer *peer = shared->keeper.peers; peer; peer = peer->next)
 		if (peer->run && peer->run->is_enrolled)
-			store_reopen_run(store, peer->run->run_id, clock_now_ms());
+			store_reopen_run(store, peer->run->run_id, now_ms);
+	limiter_retake(&shared->keeper, now_ms);
 	if (shared->lender)
 		lender_set_store(shared->lender, store);
 }
@@ -379,30 +386,53 @@ static int lend_store(void *owner, int *ret_fd)
 	return 0;
 }
 
-/* Nothing came of it. A store that cannot be had again leaves nothing to serve by. */
-static void reopen_store(void *owner)
+/*
+ * Nothing came of it. Whoever had the store may still be about to end, so it is tried for a while;
+ * one that cannot be had again leaves nothing to serve by.
+ */
+static void reopen_store(struct shared *shared, uint64_t now_ms)
 {
-	struct shared *shared = owner;
 	struct store *lent = shared->keeper.store, *store;
 	struct err err;
 
-	if (!shared->has_lent)
-		return;
-	shared->has_lent = false;
 	if (store_open(shared_charter_config(shared->keeper.charter)->store, &shared->keeper.loop,
-		       &store, &err) < 0) {
-		say(shared, NOTICE_STORE_LOST, err.text, clock_now_ms());
+		       &store, &err) == 0) {
+		shared->has_lent = false;
+		use_store(shared, store);
+		store_lent_return(lent, store, now_ms);
+		resume_listening(shared);
+	} else if (now_ms < shared->reopen_until_ms) {
+		loop_set_timer(&shared->keeper.loop, &shared->reopen_timer,
+			       now_ms + REOPEN_EVERY_MS);
+	} else {
+		say(shared, NOTICE_STORE_LOST, err.text, now_ms);
 		loop_end(&shared->keeper.loop);
-		return;
 	}
-	use_store(shared, store);
-	lent->ops->close(lent);
+}
+
+static void on_reopen_due(struct loop_timer *timer, uint64_t now_ms)
+{
+	reopen_store(OWNER_OF(timer, struct shared, reopen_timer), now_ms);
+}
+
+static void stay(void *owner)
+{
+	struct shared *shared = owner;
+	uint64_t now_ms = clock_now_ms();
+
+	shared->reopen_until_ms = now_ms + REOPEN_MS;
+	if (shared->has_lent)
+		reopen_store(shared, now_ms);
+	else
+		resume_listening(shared);
 }
 
 static void leave(void *owner, pid_t successor, uint64_t now_ms)
 {
 	struct shared *shared = owner;
 
+	if (shared->has_lent)
+		store_lent_go(shared->keeper.store, now_ms);
 	control_stop_listening(shared->control);
 	remote_free(shared->remote);
 	shared->remote = NULL;
@@ -418,15 +448,14 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 
 static void on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
 {
-	static const struct handover_ops ops = { pause_listening, resume_listening, leave,
-						 lend_store, reopen_store };
+	static const struct handover_ops ops = { pause_listening, stay, leave, lend_store };
 	struct shared *shared = owner;
 	struct handover_part parts[HANDOVER_PARTS_MAX];
 	size_t count = 0;
 	int r;
 
 	(void)now_ms;
-	if (shared->handover || shared->keeper.is_draining) {
+	if (shared->handover || shared->has_lent || shared->keeper.is_draining) {
 		r = status_send(fd, STATUS_FAILED, "it is being stopped, or replaced, already");
 		(void)r;
 		close_fd(&fd);
@@ -450,6 +479,14 @@ static void on_drain_over(struct loop_timer *timer, uint64_t now_ms)
 	loop_end(&OWNER_OF(timer, struct shared, drain_timer)->keeper.loop);
 }
 
+static void end_when_alone(struct shared *shared)
+{
+	const struct keeper *keeper = &shared->keeper;
+
+	if (keeper->is_draining && keeper->peer_count == 0 && !keeper->is_lending)
+		loop_end(&shared->keeper.loop);
+}
+
 static void on_drain_asked(void *owner, uint64_t now_ms)
 {
 	struct shared *shared = owner;
@@ -458,8 +495,7 @@ static void on_drain_asked(void *owner, uint64_t now_ms)
 	keeper_notice(&shared->keeper, NOTICE_DRAINING, now_ms,
 		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
 	notify_stopping(&shared->notify, "waiting for runs to end");
-	if (shared->keeper.peer_count == 0)
-		loop_end(&shared->keeper.loop);
+	end_when_alone(shared);
 }
 
 /* The second time it means at once. */
@@ -530,7 +566,11 @@ static void await_store(struct loop *loop, const struct store *store)
 
 static void on_lender_over(void *owner)
 {
-	((struct shared *)owner)->lender = NULL;
+	struct shared *shared = owner;
+
+	shared->lender = NULL;
+	shared->keeper.is_lending = false;
+	end_when_alone(shared);
 }
 
 static int open_store(struct shared *shared, const struct shared_config *config, struct err *err)
@@ -544,6 +584,7 @@ static int open_store(struct shared *shared, const struct shared_config *config,
 	/* The one before us counts by it as long as it has runs. */
 	if (shared->store_fd >= 0)
 		shared->lender = lender_new(shared->keeper.store, take_fd(&shared->store_fd));
+	shared->keeper.is_lending = shared->lender != NULL;
 	if (shared->lender)
 		lender_set_on_over(shared->lender, on_lender_over, shared);
 	return 0;
@@ -616,7 +657,6 @@ static void close_all(struct shared *shared)
 
 	remove_sockets(shared);
 	handover_free(shared->handover);
-	close_fd(&shared->handover_fd);
 	close_fd(&shared->store_fd);
 	lender_free(shared->lender);
 	reconciler_free(shared->reconciler);
@@ -627,9 +667,11 @@ static void close_all(struct shared *shared)
 		tls_service_free(shared->service);
 	listen_fds_close(&shared->given);
 	loop_cancel(&shared->keeper.loop, &shared->drain_timer);
+	loop_cancel(&shared->keeper.loop, &shared->reopen_timer);
 	loop_remove(&shared->keeper.loop, &shared->signals);
 	close_fd(&fd);
 	keeper_close(&shared->keeper);
+	close_fd(&shared->handover_fd); /* whoever stays may have the store again */
 	notice_close(&shared->notices);
 	notify_close(&shared->notify);
 }
@@ -666,6 +708,7 @@ int cmd_shared_keeper(int argc, char **argv)
 		/* large */
 		.signals = { .fd = -1, .on_ready = on_signal },
 		.drain_timer = { .on_due = on_drain_over },
+		.reopen_timer = { .on_due = on_reopen_due },
 		.notify = { .fd = -1 },
 		.handover_fd = -1,
 		.store_fd = -1,

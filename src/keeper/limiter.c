@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/money.h"
+#include "store/lent.h"
 
 #define METER_MAX (HOST_MAX + 16)
 
@@ -222,6 +223,25 @@ void limiter_settle(struct exchange *exchange, uint64_t now_ms)
 	if (reservation->verdict == STORE_GRANTED)
 		hold->keeper->store->ops->settle(hold->keeper->store, &settlement, now_ms);
 	hold_free(hold);
+}
+
+/* ---- another store ---- */
+
+static void retake(const struct exchange *exchange, uint64_t now_ms)
+{
+	struct store *store = exchange->peer->keeper->store;
+	const struct hold *hold = (const struct hold *)(const void *)exchange->hold;
+
+	if (hold && hold->is_answered && exchange->hold->verdict == STORE_GRANTED)
+		store_retake(store, exchange->hold, now_ms);
+}
+
+void limiter_retake(struct keeper *keeper, uint64_t now_ms)
+{
+	for (const struct peer *peer = keeper->peers; peer; peer = peer->next)
+		for (size_t i = 0; i < peer->place_count; i++)
+			if (peer->exchanges[i])
+				retake(peer->exchanges[i], now_ms);
 }
 
 /* ---- what the store tells ---- */

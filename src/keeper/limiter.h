@@ -23,6 +23,9 @@ void limiter_flush(struct keeper *keeper, uint64_t now_ms);
 /* The exchange is over: what it has used is known, or as much as will be. */
 void limiter_settle(struct exchange *exchange, uint64_t now_ms);
 
+/* The store is another one: it is told of what is under way. */
+void limiter_retake(struct keeper *keeper, uint64_t now_ms);
+
 /* Something the store tells: whatever is under way is cut off where it has to be. */
 void limiter_on_news(struct keeper *keeper, enum store_news news, const char *about,
 		     uint64_t now_ms);

@@ -544,7 +544,7 @@ void peer_close(struct peer *peer, const char *why, uint64_t now_ms)
 						.attempt = NOTICE_NUMBER(peer->run->attempt),
 						.code = why });
 	}
-	if (keeper->is_draining && keeper->peer_count == 0)
+	if (keeper->is_draining && keeper->peer_count == 0 && !keeper->is_lending)
 		loop_end(&keeper->loop);
 	if (peer->on_over)
 		peer->on_over(peer, now_ms);

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/list.h"
+#include "store/anew.h"
 #include "store/lent.h"
+#include "store/table.h"
 #include "store/words.h"
 #include "sys/outbox.h"
 
@@ -18,6 +20,12 @@ struct lent_run {
 	char run_id[RUNID_MAX + 1];
 };
 
+/* A reservation that it was granted and has not settled. */
+struct lent_hold {
+	struct table_entry entry;
+	struct store_reservation *reservation; /* owned, with its texts */
+};
+
 struct lender {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct store *store;
@@ -25,7 +33,8 @@ struct lender {
 	int fd;               /* owned */
 	struct outbox outbox; /* what it does not take at once */
 	struct lent_run *runs;
-	size_t open_count; /* questions that the store has not answered */
+	struct table holds; /* by their ids */
+	size_t open_count;  /* questions that the store has not answered */
 	void (*on_over)(void *owner);
 	void *owner;
 	bool is_over;
@@ -60,6 +69,30 @@ static void give_up(struct lender *lender)
 	loop_defer(lender->store->loop, &lender->deferred);
 }
 
+static void forget_hold(struct lender *lender, struct lent_hold *hold)
+{
+	table_remove(&lender->holds, &hold->entry);
+	reservation_free(hold->reservation);
+	free(hold);
+}
+
+/* Nobody will say what became of it. */
+static void keep_holds(struct lender *lender, uint64_t now_ms)
+{
+	struct table_walk walk = { 0 };
+	struct table_entry *entry;
+
+	while ((entry = table_walk(&lender->holds, &walk))) {
+		struct lent_hold *hold = OWNER_OF(entry, struct lent_hold, entry);
+		const struct store_settlement unknown = { .id = hold->reservation->id,
+							  .call_id = "" };
+
+		lender->store->ops->settle(lender->store, &unknown, now_ms);
+		forget_hold(lender, hold);
+	}
+	table_fini(&lender->holds);
+}
+
 void lender_free(struct lender *lender)
 {
 	uint64_t now_ms = clock_now_ms();
@@ -67,9 +100,12 @@ void lender_free(struct lender *lender)
 	if (!lender || lender->is_over)
 		return;
 	lender->is_over = true;
+	if (lender->on_over)
+		lender->on_over(lender->owner);
 	loop_remove(lender->store->loop, &lender->source);
 	close_fd(&lender->fd);
 	outbox_fini(&lender->outbox);
+	keep_holds(lender, now_ms);
 	while (lender->runs) {
 		struct lent_run *run = lender->runs;
 
@@ -88,12 +124,13 @@ static int watch(struct lender *lender)
 			   LOOP_READ | (outbox_len(&lender->outbox) > 0 ? LOOP_WRITE : 0));
 }
 
+/* Who cannot be told anything may have said something: it is over when all of that was read. */
 static void send_packet(struct lender *lender, char letter, struct buf *packet)
 {
 	if (!lender->is_over && (outbox_send(&lender->outbox, lender->fd, (enum status_type)letter,
 					     (struct bytes){ packet->data, packet->len }) < 0 ||
 				 watch(lender) < 0))
-		lender_free(lender);
+		shutdown(lender->fd, SHUT_RDWR);
 	buf_fini(packet);
 }
 
@@ -115,6 +152,26 @@ static void reply(struct lent_question *question, enum store_verdict verdict,
 	give_up(lender);
 }
 
+static struct lent_hold *find_hold(struct lender *lender, const char *id)
+{
+	struct table_entry *entry = table_find(&lender->holds, id);
+
+	return entry ? OWNER_OF(entry, struct lent_hold, entry) : NULL;
+}
+
+static void note_hold(struct lender *lender, const struct store_reservation *reservation)
+{
+	struct lent_hold *hold;
+
+	if (find_hold(lender, reservation->id))
+		return;
+	hold = calloc(1, sizeof(*hold));
+	if (!hold)
+		die_no_memory();
+	hold->reservation = reservation_copy(reservation);
+	table_add(&lender->holds, &hold->entry, hold->reservation->id);
+}
+
 static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
 {
 	const uint64_t numbers[] = { reservation->refused_claim, reservation->retry_ms };
@@ -126,6 +183,8 @@ static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
 
 	if (reservation->verdict == STORE_GRANTED && question->lender->is_over)
 		store->ops->settle(store, &nothing, now_ms);
+	else if (reservation->verdict == STORE_GRANTED)
+		note_hold(question->lender, reservation);
 	reply(question, reservation->verdict, numbers, ARRAY_LEN(numbers));
 }
 
@@ -287,16 +346,14 @@ static bool ask_call(struct lent_question *question, struct bytes words, uint64_
 
 static bool settle(struct lender *lender, struct bytes words, uint64_t now_ms)
 {
-	struct store_settlement settlement = { .id = words_next(&words) };
-	uint64_t is_known;
+	struct store_settlement settlement;
+	struct lent_hold *hold;
 
-	if (!settlement.id || !words_next_number(&words, &settlement.bytes) ||
-	    !words_next_number(&words, &is_known) || !words_next_number(&words, &settlement.cost))
+	if (!words_next_settlement(&words, &settlement))
 		return false;
-	settlement.is_cost_known = is_known;
-	settlement.call_id = words_next(&words);
-	if (!settlement.call_id)
-		return false;
+	hold = find_hold(lender, settlement.id);
+	if (hold)
+		forget_hold(lender, hold);
 	lender->store->ops->settle(lender->store, &settlement, now_ms);
 	return true;
 }
@@ -362,21 +419,17 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 {
 	struct lender *lender = OWNER_OF(source, struct lender, source);
 	char packet[PACKET_MAX];
-	ssize_t n = -1;
-	int r = ready & LOOP_WRITE ? outbox_flush(&lender->outbox, lender->fd) : 0;
+	ssize_t n;
 
-	if (r == 0)
-		r = watch(lender);
-	errno = EPIPE;
-	if (r == 0)
-		n = recv(lender->fd, packet, sizeof(packet), MSG_DONTWAIT);
+	if ((ready & LOOP_WRITE) &&
+	    (outbox_flush(&lender->outbox, lender->fd) < 0 || watch(lender) < 0))
+		outbox_fini(&lender->outbox);
+	n = recv(lender->fd, packet, sizeof(packet), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0 && packet[n - 1] == '\0' &&
 	    handle(lender, packet[0], (struct bytes){ packet + 1, (size_t)n - 1 }, now_ms))
 		return;
-	if (lender->on_over)
-		lender->on_over(lender->owner);
 	lender_free(lender);
 }
 
@@ -392,36 +445,17 @@ void lender_tell(struct lender *lender, enum store_news news, const char *about)
 	send_packet(lender, 'n', &packet);
 }
 
-/* A run that lives, told to a store that does not know it yet. */
-struct reopened {
-	struct store_run request; /* first */
-	char run_id[RUNID_MAX + 1];
-};
-
-static void on_reopened(struct store_run *request, uint64_t now_ms)
-{
-	(void)now_ms;
-	free(request);
-}
-
-void store_reopen_run(struct store *store, const char *run_id, uint64_t now_ms)
-{
-	struct reopened *reopened = calloc(1, sizeof(*reopened));
-
-	if (!reopened)
-		die_no_memory();
-	snprintf(reopened->run_id, sizeof(reopened->run_id), "%s", run_id);
-	reopened->request = (struct store_run){ .run_id = reopened->run_id,
-						.account = "",
-						.on_done = on_reopened };
-	store->ops->open_run(store, &reopened->request, now_ms);
-}
-
 void lender_set_store(struct lender *lender, struct store *store)
 {
+	uint64_t now_ms = clock_now_ms();
+	struct table_walk walk = { 0 };
+	const struct table_entry *entry;
+
 	lender->store = store;
 	for (struct lent_run *run = lender->runs; run; run = run->next)
-		store_reopen_run(store, run->run_id, clock_now_ms());
+		store_reopen_run(store, run->run_id, now_ms);
+	while ((entry = table_walk(&lender->holds, &walk)))
+		store_retake(store, OWNER_OF(entry, struct lent_hold, entry)->reservation, now_ms);
 }
 
 void lender_set_on_over(struct lender *lender, void (*on_over)(void *owner), void *owner)
@@ -439,6 +473,7 @@ struct lender *lender_new(struct store *store, int fd)
 	lender->store = store;
 	lender->fd = fd;
 	outbox_init(&lender->outbox);
+	table_init(&lender->holds);
 	lender->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	if (loop_add(store->loop, &lender->source, fd, LOOP_READ) < 0)
 		die_no_memory();

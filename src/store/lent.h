@@ -20,11 +20,22 @@
 
 #include "store/store.h"
 
-/* The borrower's end. Takes the descriptor, which does not block. */
+/*
+ * The borrower's end. Takes the descriptor, which does not block. The lender may never serve:
+ * until store_lent_go everything is held back, and store_lent_return has `to` do it instead, as
+ * if it had been asked in the first place, and closes the lent one.
+ */
 struct store *store_lent_new(struct loop *loop, int fd);
+void store_lent_go(struct store *store, uint64_t now_ms);
+void store_lent_return(struct store *store, struct store *to, uint64_t now_ms);
 
-/* A run that lives is told to a store that does not know it yet. */
+/*
+ * What lives is told to a store that does not know it yet: a run, and a reservation that was
+ * granted, which has its place again. Neither is waited for.
+ */
 void store_reopen_run(struct store *store, const char *run_id, uint64_t now_ms);
+void store_retake(struct store *store, const struct store_reservation *reservation,
+		  uint64_t now_ms);
 
 /* ---- the lender's end ---- */
 
@@ -32,11 +43,11 @@ struct lender;
 
 /*
  * Does on `store` what comes in at `fd`, which it takes. When the borrower is gone, its runs are
- * closed and the lender frees itself.
+ * closed, what it has reserved is kept, and the lender frees itself.
  */
 struct lender *lender_new(struct store *store, int fd);
 
-/* The store is another one from now on; the borrower's runs are opened in it again. */
+/* The store is another one from now on; it is told of what the borrower has there. */
 void lender_set_store(struct lender *lender, struct store *store);
 
 /* Passes on what the store tells. */

@@ -108,6 +108,16 @@ static enum store_verdict try_claims(struct local *local, struct store_reservati
 	return verdict;
 }
 
+/* Whoever left it is still there, and has borrowed the store from us. */
+static void take_again(struct hold *hold)
+{
+	if (!hold->is_left)
+		return;
+	hold->is_left = hold->is_kept = false;
+	for (size_t i = 0; i < hold->tally_count; i++)
+		meter_take_place(&hold->tallies[i]->meter);
+}
+
 static enum store_verdict decide(struct local *local, struct store_reservation *asked,
 				 uint64_t now_ms)
 {
@@ -121,6 +131,11 @@ static enum store_verdict decide(struct local *local, struct store_reservation *
 		return STORE_UNREACHABLE;
 	if (is_revoked(local, asked->run_id))
 		return STORE_IS_REVOKED;
+	hold = local_find_hold(local, asked->id);
+	if (hold) {
+		take_again(hold);
+		return STORE_GRANTED;
+	}
 	verdict = try_claims(local, asked, tallies, now_ms);
 	if (verdict != STORE_GRANTED)
 		return verdict;
@@ -211,7 +226,10 @@ static void settle(struct store *store, const struct store_settlement *settlemen
 	struct hold *hold = local->is_loaded ? local_find_hold(local, settlement->id) : NULL;
 	bool is_counted;
 
-	if (!hold || hold->is_kept)
+	if (!hold)
+		return;
+	take_again(hold);
+	if (hold->is_kept)
 		return;
 	for (size_t i = 0; i < hold->tally_count; i++) {
 		meter_end(&hold->tallies[i]->meter, hold->bytes, settlement->bytes);

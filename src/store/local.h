@@ -47,6 +47,8 @@ struct hold {
 	uint64_t bytes, spend, made_at;
 	bool is_journalled;
 	bool is_kept; /* has no place: its exchange is over, or the process that held it */
+	bool is_left; /* ... the latter, as far as is known: it may be asked for again, or settled
+		       */
 	bool is_over; /* in no table any more; it is removed from the journal and freed */
 	bool is_unwritten;
 	char id[STORE_ID_MAX], call_id[STORE_CALL_ID_MAX];

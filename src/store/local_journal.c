@@ -278,6 +278,7 @@ static void on_hold(void *owner, const struct journal_hold *row)
 	hold->made_at = row->made_at;
 	hold->is_journalled = true;
 	local_keep_hold(local, hold, row->call_id);
+	hold->is_left = !row->call_id[0];
 }
 
 void local_add_revoked(struct local *local, const char *run_id)

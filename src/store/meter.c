@@ -127,6 +127,11 @@ void meter_end(struct meter *meter, uint64_t bytes_held, uint64_t bytes)
 	add(&meter->bytes, bytes);
 }
 
+void meter_take_place(struct meter *meter)
+{
+	meter->concurrent++;
+}
+
 void meter_restore(struct meter *meter, uint64_t bytes, uint64_t spend)
 {
 	meter->bytes_held += bytes;

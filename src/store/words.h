@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "store/store.h"
 
 static inline void words_add(struct buf *out, const char *text)
 {
@@ -41,6 +42,32 @@ static inline bool words_next_number(struct bytes *words, uint64_t *ret_number)
 		return false;
 	*ret_number = strtoull(word, &end, 10);
 	return *end == '\0';
+}
+
+/* ID BYTES KNOWN COST CALL */
+static inline void words_add_settlement(struct buf *out, const struct store_settlement *settlement)
+{
+	words_add(out, settlement->id);
+	words_add_number(out, settlement->bytes);
+	words_add_number(out, settlement->is_cost_known);
+	words_add_number(out, settlement->cost);
+	words_add(out, settlement->call_id);
+}
+
+/* Its texts are in `words`. */
+static inline bool words_next_settlement(struct bytes *words,
+					 struct store_settlement *ret_settlement)
+{
+	uint64_t is_known;
+
+	*ret_settlement = (struct store_settlement){ .id = words_next(words) };
+	if (!ret_settlement->id || !words_next_number(words, &ret_settlement->bytes) ||
+	    !words_next_number(words, &is_known) ||
+	    !words_next_number(words, &ret_settlement->cost))
+		return false;
+	ret_settlement->is_cost_known = is_known;
+	ret_settlement->call_id = words_next(words);
+	return ret_settlement->call_id != NULL;
 }
 
 #endif

@@ -284,6 +284,7 @@ class Certificates:
         self._leaf("foreign", self.NAME, by="unknown")
         self._leaf("hosts", *self.HOSTS)
         self._leaf("keeper", "localhost")
+        self._leaf("other", "localhost")
         top.chmod(0o755)
         self.ca.chmod(0o644)
 

@@ -41,6 +41,7 @@ static void drop(void)
 
 static struct store *open_lent(struct loop *loop)
 {
+	struct store *lent;
 	int fds[2];
 
 	drop();
@@ -51,7 +52,9 @@ static struct store *open_lent(struct loop *loop)
 	pair.real->on_news = on_news;
 	pair.lender = lender_new(pair.real, fds[1]);
 	lender_set_on_over(pair.lender, on_over, NULL);
-	return store_lent_new(loop, fds[0]);
+	lent = store_lent_new(loop, fds[0]);
+	store_lent_go(lent, 0);
+	return lent;
 }
 
 int main(void)

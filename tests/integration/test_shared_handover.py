@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: MIT
+"""One keeper takes another's place: under load, with runs that go on, and when it does not work."""
+import contextlib
+import copy
+import decimal
+import socket
+import ssl
+import threading
+import time
+
+import agent
+import checks
+import load
+import origin as upstream
+import pytest
+import shared
+
+RESERVE = decimal.Decimal("0.001")
+MONEY = {"limits": {"spend": "1000"}, "spend_reserve": str(RESERVE)}
+
+
+def successor(keeper, more=None):
+    """Another keeper for the same place, with settings of its own; it is not started."""
+    made = copy.copy(keeper)
+    made.process = made._log = None  # pylint: disable=protected-access
+    made.file = keeper.top / f"successor-{time.monotonic_ns()}.json"
+    made.config = copy.deepcopy(keeper.config)
+    made.configure(more or {})
+    return made
+
+
+@contextlib.contextmanager
+def ending(*keepers):
+    """Whoever of them is left at the end is killed; until then nothing has gone wrong in them."""
+    try:
+        yield
+        for keeper in keepers:
+            if keeper.process and keeper.is_alive():
+                assert keeper.end() == 0, keeper.stderr()
+    finally:
+        for keeper in keepers:
+            if keeper.process:
+                keeper.kill()
+
+
+def take_over(keeper, more=None):
+    """A successor that serves."""
+    made = successor(keeper, more)
+    made.start("--take-over")
+    keeper.wait_for("handed_over")
+    return made
+
+
+@pytest.fixture
+def bank(origin):
+    made = load.Bank(str(RESERVE))
+    origin.script = made.script
+    return made
+
+
+def start(place, origin, **more):
+    return shared.Keeper(place, shared.llm(origin, **{**MONEY, **more})).start()
+
+
+# ---- runs ----
+
+def test_runs_go_on_where_they_are_and_new_ones_begin_at_the_successor(place, origin, bank):
+    old = start(place, origin)
+    first = load.Run(old.path, "r-1")
+    assert first.ask().status == 200
+    new = take_over(old)
+    with ending(old, new):
+        assert first.ask().status == 200
+        second = load.Run(new.path, "r-2")
+        assert second.ask().status == 200
+        assert new.run_ids() == ["r-2"]
+        # One of each at a time, also while it is at the other one.
+        with pytest.raises(load.Refused, match="has a link already"):
+            load.Run(new.path, "r-1")
+        # Both count in one place.
+        assert load.amounts(new.show("r-1")) == (2 * RESERVE, 0)
+        assert old.is_alive()
+        first.close()
+        assert old.wait() == 0
+        load.Run(new.path, "r-1").close()
+        second.close()
+    assert bank.charged() == {"r-1": 2 * RESERVE, "r-2": RESERVE}
+    old.verify()
+
+
+def test_what_is_under_way_is_settled_afterwards(place, origin):
+    """The reply to a request that was sent before comes after."""
+    is_free = threading.Event()
+    bank = load.Bank("0.0004")
+    bank.pause = lambda: is_free.wait(20)
+    origin.script = bank.script
+    old = start(place, origin)
+    run = load.Run(old.path, "r-1")
+    number = run.open()
+    checks.wait_until(lambda: bank.count() == 1)
+    new = take_over(old)
+    with ending(old, new):
+        assert load.amounts(new.show("r-1")) == (0, RESERVE)
+        is_free.set()
+        assert run.rest(number, run.head(number)).status == 200
+        checks.wait_until(lambda: load.amounts(new.show("r-1")) == (decimal.Decimal("0.0004"), 0), 5)
+        run.close()
+        assert old.wait() == 0
+
+
+def test_places_of_what_is_under_way_are_taken(user_place, origin):
+    origin.script = shared.answer_or_stream
+    old = start(user_place, origin, limits={"concurrent": 2})
+    run = load.Run(old.path, "r-1")
+    number, _ = run.stream()
+    run.stream()
+    new = take_over(old)
+    with ending(old, new):
+        checks.wait_until(lambda: new.show("r-1")["run.concurrent"] == 2, 5)
+        reply = run.ask()
+        assert (reply.status, reply.code()) == (429, "too_many_at_once")
+        run.abort(number)
+        checks.wait_until(lambda: new.show("r-1")["run.concurrent"] == 1)
+        assert run.ask().status == 200
+        run.close()
+
+
+@pytest.mark.parametrize("count", [600])
+def test_many_runs(root_place, origin, bank, count):
+    old = start(root_place, origin)
+    runs = [load.Run(old.path, f"r-{i}") for i in range(count)]
+    new = take_over(old)
+    with ending(old, new):
+        for few in (runs[i:i + 50] for i in range(0, count, 50)):  # as many as an origin takes
+            numbers = [run.open() for run in few]
+            replies = [run.rest(number, run.head(number)) for run, number in zip(few, numbers)]
+            assert {reply.status for reply in replies} == {200}
+        with pytest.raises(load.Refused, match="has a link already"):
+            load.Run(new.path, f"r-{count - 1}")
+        for run in runs:
+            run.close()
+        assert old.wait() == 0
+    assert bank.count() == count
+
+
+def test_twice(place, origin, bank):
+    """Each of three counts by the store that the last one has."""
+    first = start(place, origin)
+    a = load.Run(first.path, "r-a")
+    second = take_over(first)
+    b = load.Run(second.path, "r-b")
+    third = take_over(second)
+    c = load.Run(third.path, "r-c")
+    with ending(first, second, third):
+        for run in (a, b, c):
+            assert run.ask().status == 200
+            assert load.amounts(third.show(run.run_id)) == (RESERVE, 0)
+            with pytest.raises(load.Refused, match="has a link already"):
+                load.Run(third.path, run.run_id)
+        third.revoke("r-a")
+        assert a.ask().code() == "run_revoked"
+        a.close()
+        assert first.wait() == 0
+        assert b.ask().status == 200
+        b.close()
+        assert second.wait() == 0
+        assert c.ask().status == 200
+        c.close()
+    assert bank.count() == 3 + 2
+
+
+def test_twice_with_nobody_in_the_middle(place, origin, bank):
+    """The one in the middle has no run of its own, and is still needed."""
+    first = start(place, origin)
+    run = load.Run(first.path, "r-1")
+    second = take_over(first)
+    third = take_over(second)
+    with ending(first, second, third):
+        assert run.ask().status == 200
+        assert load.amounts(third.show("r-1")) == (RESERVE, 0)
+        run.close()
+        assert first.wait() == 0
+        assert second.wait() == 0
+    assert bank.count() == 1
+
+
+def test_news_reach_whoever_has_the_run(place, origin):
+    """A run is revoked at the successor, and another's money is used up there."""
+    costs = iter(["0", "0.6", "0.6"])
+
+    def script(connection):
+        for request in connection.requests():
+            if b'"stream"' in request.body:
+                connection.send(upstream.CHUNKED + upstream.chunk(shared.EVENT))
+            else:
+                connection.answer(fields=[("x-litellm-response-cost", next(costs))])
+
+    origin.script = script
+    old = start(place, origin, limits={}, account_limits={"team": {"spend": "1"}})
+    revoked = load.Run(old.path, "revoked", "other")
+    poor = load.Run(old.path, "poor", "team")
+    streams = [(run, *run.stream()) for run in (revoked, poor)]
+    new = take_over(old)
+    with ending(old, new):
+        rich = load.Run(new.path, "rich", "team")
+        # Control: nothing is cut off because of the hand-over, or of a call.
+        assert rich.ask().status == 200
+        assert poor.ask().status == 200
+        new.revoke("revoked")
+        assert rich.ask().status == 200
+        for (run, number, reply), code in zip(streams, ("run_revoked", "budget_exceeded")):
+            run.rest(number, reply)
+            assert not reply.is_complete
+            assert f'"code":"{code}"'.encode() in reply.body, reply.body
+        for run in (revoked, poor, rich):
+            run.close()
+        assert old.wait() == 0
+
+
+# ---- under load ----
+
+class Crowd:
+    """Threads that do something again and again; what one of them raises is raised at the end."""
+
+    def __init__(self):
+        self.is_over = threading.Event()
+        self._threads, self._faults = [], []
+        self.count = 0
+
+    def start(self, work):
+        self._threads.append(threading.Thread(target=self._run, args=(work,), daemon=True))
+        self._threads[-1].start()
+
+    def _run(self, work):
+        try:
+            while not self.is_over.is_set():
+                work()
+                self.count += 1
+        except Exception as error:  # pylint: disable=broad-except
+            self._faults.append(error)
+
+    def go_on(self, more=50):
+        """Waits until a good deal more was done."""
+        until = self.count + more
+        checks.wait_until(lambda: self.count >= until or self._faults, 20)
+
+    def stop(self):
+        self.is_over.set()
+        for thread in self._threads:
+            thread.join(timeout=30)
+        assert not any(thread.is_alive() for thread in self._threads)
+        for fault in self._faults:
+            raise fault
+
+
+def test_under_load(root_place, origin, bank):
+    """Not one request is refused or lost, of runs that there are and of those that begin."""
+    keepers = [start(root_place, origin, keeper={"token_keys": {"k1": "env:TOKEN_KEY"}})]
+    bank.pause = lambda: time.sleep(0.002)
+    crowd = Crowd()
+    numbers = iter(range(1 << 30))
+    answered = []
+
+    def ask(run):
+        reply = run.ask()
+        assert reply.status == 200, (reply.status, reply.body)
+        answered.append(run.run_id)
+
+    def begin():
+        run = load.Run(keepers[0].path, f"short-{next(numbers)}")
+        ask(run)
+        run.close()
+
+    def ask_gate():
+        sign = f"X-Run-Token: {load.token('open', shared.TOKEN_KEY)}"
+        reply = gate.ask(agent.post({"model": "m"}, sign))
+        assert reply.status == 200, (reply.status, reply.body)
+        answered.append("open")
+
+    runs = [load.Run(keepers[0].path, f"long-{i}") for i in range(4)]
+    with ending(*keepers), agent.gate(root_place, "--keeper", keepers[0].address) as gate:
+        gate.wait()
+        for run in runs:
+            crowd.start(lambda run=run: ask(run))
+        crowd.start(begin)
+        crowd.start(begin)
+        crowd.start(ask_gate)
+        try:
+            for _ in range(5):
+                crowd.go_on()
+                keepers.append(take_over(keepers[-1]))
+            crowd.go_on()
+        finally:
+            crowd.stop()
+        last = keepers[-1]
+        charged = bank.charged()
+        assert sum(charged.values()) == RESERVE * len(answered)
+        for run_id in ("open", *(run.run_id for run in runs)):
+            assert charged[run_id] == RESERVE * answered.count(run_id)
+            assert load.amounts(last.show(run_id)) == (charged[run_id], 0)
+        for run in runs:
+            run.close()
+        assert gate.end() == 0
+        for keeper in keepers[:-1]:
+            assert keeper.wait() == 0
+        assert last.end() == 0
+        last.verify()
+        for keeper in keepers:
+            assert not keeper.log("store_lost"), keeper.stderr()
+
+
+# ---- when it does not work ----
+
+@pytest.fixture
+def taken_port():
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    sock.listen()
+    yield sock.getsockname()[1]
+    sock.close()
+
+
+def failing(certificates, port):
+    """Settings that work until the store has been lent: somebody else listens there."""
+    return {"keeper": {"listen": f"tls:127.0.0.1:{port}", "cert": str(certificates.top / "keeper.pem"),
+                       "cert_key": f"file:{certificates.top}/keeper.key",
+                       "token_keys": {"k1": "env:TOKEN_KEY"}}}
+
+
+def test_a_successor_that_fails_changes_nothing(root_place, origin, certificates, taken_port):
+    """Neither for what is under way, nor for what is asked meanwhile."""
+    is_free = threading.Event()
+    bank = load.Bank("0.0004")
+    bank.pause = lambda: is_free.wait(20)
+    origin.script = bank.script
+    old = start(root_place, origin)
+    with ending(old):
+        slow = load.Run(old.path, "slow")
+        number = slow.open()
+        checks.wait_until(lambda: bank.count() == 1)
+        bank.pause = None
+        run = load.Run(old.path, "r-1")
+        statuses, is_over = [], threading.Event()
+
+        def ask():
+            while not is_over.is_set():
+                statuses.append(run.ask().status)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        for _ in range(5):
+            new = successor(old, failing(certificates, taken_port))
+            new.env["SANDBOX_ENABLED"] = "1"
+            new.start("--take-over", wait=False)
+            assert new.wait() == 125
+            assert "in use" in new.stderr(), new.stderr()
+        load.Run(old.path, "r-2").close()  # it listens
+        is_over.set()
+        thread.join()
+        is_free.set()
+        assert slow.rest(number, slow.head(number)).status == 200
+        assert set(statuses) == {200}, {status: statuses.count(status) for status in set(statuses)}
+        cost = decimal.Decimal("0.0004")
+        assert load.amounts(old.show("slow")) == (cost, 0)
+        assert load.amounts(old.show("r-1")) == (cost * len(statuses), 0)
+        with pytest.raises(load.Refused, match="has a link already"):
+            load.Run(old.path, "r-1")
+        assert old.get("/readyz")[0] == 200
+        # Control: one that does not fail takes over.
+        with ending(take_over(old)):
+            assert run.ask().status == 200
+            slow.close()
+            run.close()
+            assert old.wait() == 0
+
+
+def test_a_successor_that_is_killed(place, origin, bank):
+    """Nobody has the store then: runs that count by it are refused, until they begin anew."""
+    old = start(place, origin)
+    run = load.Run(old.path, "r-1")
+    new = take_over(old)
+    with ending(old, new):
+        assert run.ask().status == 200
+        new.kill()
+        old.wait_for("store_lost")
+        reply = run.ask()
+        assert (reply.status, reply.code()) == (503, "store_unreachable")
+        assert reply.value("retry-after") == "1"
+        assert bank.count() == 1
+        new.start()
+        run.close()
+        assert old.wait() == 0
+        run = load.Run(new.path, "r-1")
+        assert run.ask().status == 200
+        # Perhaps the first was settled, perhaps it was not any more.
+        assert sum(load.amounts(new.show("r-1"))) == 2 * RESERVE
+        run.close()
+
+
+def test_the_one_before_is_killed(place, origin):
+    """Its runs are over, their places free; what they had under way may cost something yet."""
+    origin.script = shared.answer_or_stream
+    old = start(place, origin, limits={"spend": "1", "concurrent": 1})
+    run = load.Run(old.path, "r-1")
+    new = take_over(old)
+    with ending(old, new):
+        run.stream()  # begun before, or after
+        assert new.show("r-1")["run.concurrent"] == 1
+        with pytest.raises(load.Refused, match="has a link already"):
+            load.Run(new.path, "r-1")
+        old.kill()
+        run.close()
+        checks.wait_until(lambda: new.show("r-1")["run.concurrent"] == 0)
+        assert load.amounts(new.show("r-1")) == (0, RESERVE)
+        again = load.Run(new.path, "r-1")
+        assert again.ask().status == 200
+        again.close()
+
+
+def test_a_successor_that_is_killed_before_it_serves(root_place, origin, bank):
+    """At any moment of it: the one before goes on."""
+    old = start(root_place, origin)
+    with ending(old):
+        run = load.Run(old.path, "r-1")
+        count = 0
+        while count < 40:
+            new = successor(old)
+            new.start("--take-over", wait=False)
+            time.sleep(0.0005 * count)
+            new.kill()
+            reply = run.ask()
+            if old.log("handed_over"):
+                break
+            assert reply.status == 200, (count, old.stderr())
+            load.Run(old.path, f"other-{count}").close()
+            count += 1
+        assert count > 5
+        run.close()
+
+
+# ---- other listeners ----
+
+def tls_settings(certificates, port, name="keeper"):
+    return {"keeper": {"listen": f"tls:127.0.0.1:{port}", "cert": str(certificates.top / f"{name}.pem"),
+                       "cert_key": f"file:{certificates.top}/{name}.key",
+                       "token_keys": {"k1": "env:TOKEN_KEY"}}}
+
+
+def certificate_at(port):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["warder/1"])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock, \
+            context.wrap_socket(sock) as wrapped:
+        return wrapped.getpeercert(binary_form=True)
+
+
+def test_all_listeners_move(root_place, origin, bank, certificates):
+    sock, port = upstream.refusing_port()
+    sock.close()
+    pem = {name: ssl.PEM_cert_to_DER_cert((certificates.top / f"{name}.pem").read_text())
+           for name in ("keeper", "other")}
+    old = shared.Keeper(root_place, shared.llm(origin, **MONEY), {"SANDBOX_ENABLED": "1"})
+    old.configure(tls_settings(certificates, port))
+    old.start()
+    tokens = {"A": load.token("r-a", shared.TOKEN_KEY), "B": load.token("r-b", shared.TOKEN_KEY)}
+    where = ("--keeper", f"tls:localhost:{port}", "--keeper-ca", str(certificates.ca), "--keeper-token")
+    with ending(old), agent.run(root_place, *where, "env:A", env=tokens) as run:
+        assert certificate_at(port) == pem["keeper"]
+        assert run.ask(agent.post({"model": "m"})).status == 200
+        new = take_over(old, tls_settings(certificates, port, "other"))
+        with ending(new):
+            assert certificate_at(port) == pem["other"]
+            assert new.get("/readyz")[0] == 200
+            assert new.metrics()["warder_runs"] == 0
+            assert run.ask(agent.post({"model": "m"})).status == 200
+            with agent.run(root_place, *where, "env:B", env=tokens) as other:
+                assert other.ask(agent.post({"model": "m"})).status == 200
+                assert new.run_ids() == ["r-b"]
+                assert other.end() == 0
+            assert run.end() == 0
+            assert old.wait() == 0
+            assert load.amounts(new.show("r-a")) == (2 * RESERVE, 0)
+            # One that does not listen for other machines takes over as well.
+            last = take_over(new, {"keeper": {"listen": None, "cert": None, "cert_key": None}})
+            with ending(last):
+                with pytest.raises(ConnectionRefusedError):
+                    certificate_at(port)
+                load.Run(last.path, "r-c").close()
