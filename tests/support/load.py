@@ -147,6 +147,16 @@ class Run:
                 break
         return reply
 
+    def receive_into(self, replies):
+        """The next message of any exchange, added to the replies by their numbers."""
+        kind, exchange, payload = self.receive()
+        if kind == link.REPLY:
+            replies[exchange] = Reply(payload)
+        elif kind == link.DATA:
+            replies[exchange].body += payload
+        elif kind in (link.END, link.ABORT):
+            replies[exchange].is_complete = kind == link.END
+
     def ask(self, path="/v1/chat/completions", body=b'{"model":"m"}'):
         number = self.open(path, body)
         return self.rest(number, self.head(number))

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: MIT
+"""Two keepers that share a Redis or a PostgreSQL: one truth, also when it goes away for a while."""
+import contextlib
+import decimal
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import checks
+import load
+import origin as upstream
+import postgres
+import pytest
+import shared
+
+RESERVE = decimal.Decimal("0.001")
+ALIVE_S = 15  # STORE_ALIVE_MS
+ANSWER_S = 2  # STORE_ANSWER_MS
+
+
+class Redis:
+    """A real one of Debian's package, on a unix socket; what it has answered is written."""
+
+    def __init__(self):
+        self.top = pathlib.Path(tempfile.mkdtemp(prefix="warder-redis-", dir="/tmp"))
+        self.url = f"redis+unix://{self.top}/socket"
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", "0", "--unixsocket",
+             str(self.top / "socket"), "--dir", str(self.top), "--save", "", "--appendonly", "yes",
+             "--appendfsync", "always"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        checks.wait_until(self._answers, 20)
+        return self
+
+    def _answers(self):
+        done = subprocess.run(["redis-cli", "-s", str(self.top / "socket"), "ping"], text=True,
+                              capture_output=True, check=False)
+        return done.stdout == "PONG\n"
+
+    def clear(self):
+        subprocess.run(["redis-cli", "-s", str(self.top / "socket"), "flushall"], check=True,
+                       capture_output=True)
+
+    def freeze(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def remove(self):
+        self.kill()
+        shutil.rmtree(self.top)
+
+
+class PostgreSQL:
+    """The same of a PostgreSQL."""
+
+    def __init__(self):
+        self._server = postgres.Server()
+        self.url = self._server.url()
+
+    def start(self):
+        self._server.start()
+        return self
+
+    def clear(self):
+        for schema in self._server.psql("select nspname from pg_namespace where nspname like 'warder%'"):
+            self._server.psql(f"drop schema {schema} cascade")
+        for table in self._server.psql("select tablename from pg_tables where schemaname = 'public'"):
+            self._server.psql(f"drop table {table} cascade")
+
+    def freeze(self):
+        self._server.signal_all(signal.SIGSTOP)
+
+    def thaw(self):
+        self._server.signal_all(signal.SIGCONT)
+
+    def kill(self):
+        self._server.end(signal.SIGKILL)
+
+    def remove(self):
+        self._server.remove()
+
+
+@pytest.fixture(scope="module", params=[Redis, PostgreSQL])
+def running(request):
+    made = request.param().start()
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def server(running):
+    running.clear()
+    return running
+
+
+@contextlib.contextmanager
+def two_keepers(place, origin, server, **settings):
+    """Both ready, with one store."""
+    settings = shared.llm(origin, spend_reserve=str(RESERVE), **settings)
+    with contextlib.ExitStack() as stack:
+        made = [stack.enter_context(shared.keeper(place, shared.merge(
+            settings, {"keeper": {"store": server.url}}))) for _ in range(2)]
+        for keeper in made:
+            checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200, 20)
+        yield made
+        for keeper in made:
+            if keeper.is_alive():
+                keeper.verify()
+
+
+@pytest.fixture
+def bank(origin):
+    made = load.Bank(str(RESERVE))
+    origin.script = made.script
+    return made
+
+
+def ask_all(runs, count):
+    """So many requests of each run at once; every reply's status and code."""
+    numbers = [(run, [run.open() for _ in range(count)]) for run in runs]
+    answers = []
+    for run, opened in numbers:
+        replies = {}
+        while len(replies) < len(opened) or not all(r.is_complete for r in replies.values()):
+            run.receive_into(replies)
+        answers += [(r.status, r.code() if r.status != 200 else None) for r in replies.values()]
+    return answers
+
+
+# ---- one truth ----
+
+
+@pytest.mark.parametrize("what", ["places", "money"])
+def test_a_thousand_for_the_last_ten(root_place, origin, server, bank, what):
+    """Exactly ten reach the origin, whichever keeper they ask."""
+    is_free = threading.Event()
+    limits = {"concurrent": 10} if what == "places" else {"spend": str(10 * RESERVE)}
+    code = "too_many_at_once" if what == "places" else "budget_exceeded"
+    sample = ("warder_limited_total", "limit", what, "scope", "account")
+    bank.pause = lambda: is_free.wait(20)
+    with two_keepers(root_place, origin, server, account_limits={"team": limits}) as keepers:
+        runs = [load.Run(keepers[i % 2].path, f"r-{i}", "team") for i in range(20)]
+        answers = []
+        thread = threading.Thread(target=lambda: answers.extend(ask_all(runs, 50)))
+        thread.start()
+        checks.wait_until(lambda: sum(k.metrics()[sample] for k in keepers) == 990, 30)
+        assert bank.count() == 10
+        is_free.set()
+        thread.join(30)
+        assert sorted(answers, key=str) == sorted([(200, None)] * 10 + [(429, code)] * 990, key=str)
+        assert bank.count() == 10
+        # Both have had some of it, or the race was none.
+        assert all(k.metrics()[sample] > 99 for k in keepers)
+        shown = checks.wait_until(lambda: (s := keepers[1].show("r-1")) and
+                                  s["account.concurrent"] == 0 and s)
+        if what == "money":
+            assert load.amounts(shown, "account") == (10 * RESERVE, 0)
+        for run in runs:
+            run.close()
+
+
+def test_without_one_store_there_are_two_truths(root_place, origin, bank):
+    """The control of the test above."""
+    is_free = threading.Event()
+    bank.pause = lambda: is_free.wait(20)
+    settings = shared.llm(origin, account_limits={"team": {"concurrent": 10}})
+    with shared.keeper(root_place, settings) as one, shared.keeper(root_place, settings) as other:
+        runs = [load.Run(keeper.path, f"r-{i}", "team") for i, keeper in enumerate((one, other))]
+        for run in runs:
+            for _ in range(20):
+                run.open()
+        checks.wait_until(lambda: bank.count() == 20)
+        is_free.set()
+        for run in runs:
+            run.close()
+
+
+def test_one_link_for_a_run(root_place, origin, server, bank):
+    with two_keepers(root_place, origin, server) as (one, other):
+        run = load.Run(one.path, "r-1")
+        with pytest.raises(load.Refused, match="has a link already"):
+            load.Run(other.path, "r-1")
+        run.close()
+        again = checks.wait_until(lambda: try_to_begin(other, "r-1"))
+        assert again.ask().status == 200
+        assert bank.count() == 1
+        again.close()
+
+
+def try_to_begin(keeper, run_id):
+    try:
+        return load.Run(keeper.path, run_id)
+    except load.Refused as error:
+        assert "has a link already" in str(error)
+        return None
+
+
+def test_revoked_at_the_other(root_place, origin, server):
+    origin.script = shared.answer_or_stream
+    with two_keepers(root_place, origin, server) as (one, other):
+        run, bystander = load.Run(one.path, "r-1"), load.Run(one.path, "r-2")
+        number, reply = run.stream()
+        other_number, other_reply = bystander.stream()
+        begun = time.monotonic()
+        assert other.revoke("r-1").returncode == 0
+        run.rest(number, reply)
+        assert time.monotonic() - begun < 3
+        assert not reply.is_complete and b'"code":"run_revoked"' in reply.body
+        assert run.ask().code() == "run_revoked"
+        for keeper in (one, other):
+            with pytest.raises(load.Refused, match="revoked"):
+                load.Run(keeper.path, "r-1")
+        # Control: nobody else is.
+        origin.connections[1].send(upstream.LAST_CHUNK)
+        assert bystander.rest(other_number, other_reply).is_complete
+        run.close()
+        bystander.close()
+
+
+def test_money_is_used_up_at_the_other(root_place, origin, server):
+    """INV-BILLING-TRUTH: what was spent there ends the stream here."""
+    def script(connection):
+        for request in connection.requests():
+            if b'"stream"' in request.body:
+                connection.send(upstream.CHUNKED + upstream.chunk(shared.EVENT))
+            else:
+                connection.answer(fields=[("x-litellm-response-cost", "0.6")])
+
+    origin.script = script
+    with two_keepers(root_place, origin, server, account_limits={"team": {"spend": "1"}}) as keepers:
+        runs = [load.Run(keeper.path, f"r-{i}", "team") for i, keeper in enumerate(keepers)]
+        number, reply = runs[0].stream()
+        assert runs[1].ask().status == 200
+        assert runs[0].ask().status == 200  # control: not yet
+        begun = time.monotonic()
+        runs[0].rest(number, reply)
+        assert time.monotonic() - begun < 3
+        assert not reply.is_complete and b'"code":"budget_exceeded"' in reply.body
+        assert runs[1].ask().code() == "budget_exceeded"
+        for run in runs:
+            run.close()
+
+
+# ---- away and back ----
+
+class Loads:
+    """Runs that ask without end; what they were answered, and how long the longest took."""
+
+    def __init__(self, keepers):
+        self.answers, self.longest = [], 0
+        self.runs = [load.Run(keepers[i % 2].path, f"r-{i}", "team") for i in range(6)]
+        self._is_over = threading.Event()
+        self._faults = []
+        self._threads = [threading.Thread(target=self._ask, args=(run,)) for run in self.runs]
+        for thread in self._threads:
+            thread.start()
+
+    def _ask(self, run):
+        try:
+            while not self._is_over.is_set():
+                begun = time.monotonic()
+                reply = run.ask()
+                self.longest = max(self.longest, time.monotonic() - begun)
+                code = reply.code() if reply.status != 200 else None
+                if reply.status == 503:
+                    assert reply.value("retry-after") == "1"
+                    time.sleep(0.01)
+                self.answers.append((reply.status, code))
+        except Exception as error:  # pylint: disable=broad-except
+            self._faults.append(error)
+
+    def wait_for(self, answer, count=20):
+        """Until it was given so many times more."""
+        until = self.answers.count(answer) + count
+        checks.wait_until(lambda: self.answers.count(answer) >= until or self._faults, 30)
+        assert not self._faults, self._faults
+
+    def stop(self):
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(30)
+        for run in self.runs:
+            run.close()
+        assert not self._faults, self._faults
+
+
+LOST_AND_BACK = ["store_lost", "store_back"]  # one line of each in a second
+OK, AWAY = (200, None), (503, "store_unreachable")
+
+
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_away_and_back_under_load(root_place, origin, server, bank, how):
+    """INV-FAIL-CLOSED: nothing is allowed meanwhile; then it goes on by itself, with all that counts."""
+    limits = {"team": {"spend": "1000"}}
+    with two_keepers(root_place, origin, server, account_limits=limits) as keepers:
+        loads = Loads(keepers)
+        try:
+            for _ in range(2):
+                loads.wait_for(OK)
+                server.freeze() if how == "frozen" else server.kill()
+                loads.wait_for(AWAY)
+                for keeper in keepers:
+                    checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 503, 20)
+                    status, text = keeper.get("/readyz")
+                    assert status == 503 and "store" in text
+                    assert postgres.PASSWORD not in text and "sesame" not in text
+                    with pytest.raises(load.Refused, match="store cannot be reached"):
+                        load.Run(keeper.path, "new")
+                seen, allowed = bank.count(), loads.answers.count(OK)
+                loads.wait_for(AWAY)
+                assert bank.count() == seen and loads.answers.count(OK) == allowed
+                server.thaw() if how == "frozen" else server.start()
+                loads.wait_for(OK)
+                for keeper in keepers:
+                    checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200, 20)
+                    load.Run(keeper.path, f"new-{keeper.top.name}").close()
+        finally:
+            loads.stop()
+        assert set(loads.answers) == {OK, AWAY}
+        assert loads.longest < 2 * ANSWER_S + 1
+        assert len(loads.answers) > 100
+        check_counted(keepers, bank, loads)
+        for keeper in keepers:
+            told = [line["event"] for line in keeper.log() if line["event"].startswith("store_")]
+            assert told in (LOST_AND_BACK, 2 * LOST_AND_BACK), told
+            assert "sesame" not in keeper.stderr()
+
+
+def check_counted(keepers, bank, loads):
+    """What the origin has charged is spent, or is reserved because nobody could be told."""
+    assert bank.count() == loads.answers.count(OK)
+    total = sum(bank.charged().values())
+    spent, reserved = load.amounts(shown_account(keepers[0]), "account")
+    assert total <= spent + reserved <= total + RESERVE * 12, (total, spent, reserved)
+    assert spent <= total
+    assert spent + RESERVE * 12 >= total
+
+
+def shown_account(keeper):
+    run = load.Run(keeper.path, "auditor", "team")
+    try:
+        return keeper.show("auditor")
+    finally:
+        run.close()
+
+
+def test_streams_go_on_while_the_store_is_away(root_place, origin, server):
+    origin.script = shared.answer_or_stream
+    with two_keepers(root_place, origin, server, limits={"spend": "1"}) as (one, _):
+        run = load.Run(one.path, "r-1")
+        number, reply = run.stream()
+        server.kill()
+        checks.wait_until(lambda: one.get("/readyz")[0] == 503, 20)
+        origin.connections[0].send(upstream.chunk(b'data: {"usage":{"cost":0.25}}\n\n') + upstream.LAST_CHUNK)
+        assert run.rest(number, reply).is_complete
+        server.start()
+        checks.wait_until(lambda: one.get("/readyz")[0] == 200, 20)
+        # It was settled when it could be.
+        checks.wait_until(lambda: load.amounts(one.show("r-1")) == (decimal.Decimal("0.25"), 0), 10)
+        run.close()
+
+
+# ---- a keeper that is killed ----
+
+def test_a_keeper_that_is_killed(root_place, origin):
+    """After a time it counts as gone: its places are free, and its runs may begin elsewhere."""
+    origin.script = shared.answer_or_stream
+    servers = [Redis().start(), PostgreSQL().start()]
+    limits = {"account_limits": {"team": {"concurrent": 1, "spend": "1"}}}
+    with contextlib.ExitStack() as stack:
+        for server in servers:
+            stack.callback(server.remove)
+        pairs = [stack.enter_context(two_keepers(root_place, origin, server, **limits)) for server in servers]
+        others = []
+        for one, other in pairs:
+            run = load.Run(one.path, "r-1", "team")
+            run.stream()
+            others.append(load.Run(other.path, "r-2", "team"))
+            assert others[-1].ask().code() == "too_many_at_once"
+            one.kill()
+            run.close()
+        killed = time.monotonic()
+        for (_, other), second in zip(pairs, others):
+            with pytest.raises(load.Refused, match="has a link already"):
+                load.Run(other.path, "r-1", "team")
+            assert second.ask().code() == "too_many_at_once"
+        for (_, other), second in zip(pairs, others):
+            run = poll(lambda other=other: try_to_begin(other, "r-1"), killed + ALIVE_S + 10)
+            assert time.monotonic() - killed > ALIVE_S - 6, "too early: it might have been asleep"
+            poll(lambda second=second: second.ask().status == 200, killed + ALIVE_S + 10)
+            # Nobody knows what its stream has cost: that is kept.
+            assert load.amounts(other.show("r-2"), "account")[1] >= RESERVE
+            run.close()
+            second.close()
+
+
+def poll(is_true, deadline):
+    while time.monotonic() < deadline:
+        value = is_true()
+        if value:
+            return value
+        time.sleep(0.2)
+    raise AssertionError("it did not happen in time")
