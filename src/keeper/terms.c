@@ -22,17 +22,15 @@ static int make_placeholders(struct terms *terms, const struct terms *earlier, s
 	const struct vault *vault = &terms->charter->vault;
 	int r = 0;
 
-	terms->placeholders = calloc(vault->count + 1, sizeof(*terms->placeholders));
-	if (!terms->placeholders)
-		die_no_memory();
+	terms->placeholders = arena_alloc(&terms->arena, (vault->count + 1) * sizeof(char *));
 	for (size_t i = 0; r == 0 && i < vault->count; i++) {
 		const char *known = find_placeholder(earlier, vault->entries[i].config->name);
+		_cleanup_free_ char *made = NULL;
 
 		if (!known)
-			r = vault_make_placeholder(&vault->entries[i], &terms->placeholders[i],
-						   err);
-		else if (!(terms->placeholders[i] = strdup(known)))
-			die_no_memory();
+			r = vault_make_placeholder(&vault->entries[i], &made, err);
+		if (r == 0)
+			terms->placeholders[i] = arena_strdup(&terms->arena, known ? known : made);
 	}
 	return r;
 }
@@ -122,9 +120,7 @@ void terms_unref(struct terms *terms)
 	if (!terms || --terms->use_count > 0)
 		return;
 	close_connections(terms);
-	for (size_t i = 0; terms->placeholders && i < terms->charter->vault.count; i++)
-		free(terms->placeholders[i]);
-	free(terms->placeholders);
+	arena_fini(&terms->arena);
 	free(terms->llms);
 	substitute_set_free(terms->substitutes);
 	if (terms->scrubs != terms->charter->scrubs)

@@ -17,7 +17,8 @@
 struct terms {
 	unsigned int use_count;
 	struct charter *charter;
-	char **placeholders;                /* in the vault's order */
+	struct arena arena;                 /* of these: */
+	const char **placeholders;          /* in the vault's order */
 	struct substitute_set *substitutes; /* placeholder to value, on the way out */
 	struct scrub_set *scrubs; /* values to placeholders, on the way back; or the charter's */
 	struct upstream *llms;    /* as many as the configuration has */

@@ -104,9 +104,8 @@ int vault_open(struct vault *vault, const struct keeper_config *config, struct p
 		struct vault_entry *entry = &vault->entries[vault->count];
 
 		entry->config = &config->secrets[vault->count];
-		entry->hosts = calloc(entry->config->host_count + 1, sizeof(*entry->hosts));
-		if (!entry->hosts)
-			die_no_memory();
+		entry->hosts = arena_alloc(&vault->arena,
+					   (entry->config->host_count + 1) * sizeof(*entry->hosts));
 		r = open_value(entry, err);
 		if (r == 0)
 			r = vault_read_hosts(entry->config, policy, entry->hosts, err);
@@ -120,9 +119,9 @@ void vault_close(struct vault *vault)
 {
 	for (size_t i = 0; i < vault->count; i++) {
 		secret_free(vault->entries[i].value);
-		free(vault->entries[i].hosts);
 	}
 	free(vault->entries);
+	arena_fini(&vault->arena);
 	*vault = (struct vault){ .count = 0 };
 }
 

@@ -17,6 +17,7 @@ struct vault_entry {
 };
 
 struct vault {
+	struct arena arena; /* of the hosts */
 	struct vault_entry *entries;
 	size_t count;
 	uint64_t cleartext; /* mask of those that may go over plain HTTP */

@@ -278,6 +278,8 @@ static bool open_tallies(struct local *local, const struct store_call *call, uin
 		const char *kind, *name;
 	} owners[] = { { "run:", call->run_id }, { "account:", call->account } };
 
+	for (size_t i = 0; i < ARRAY_LEN(owners); i++)
+		ret_tallies[i] = NULL;
 	*ret_count = 0;
 	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
 		size_t size = strlen(owners[i].kind) + strlen(owners[i].name) + 1;

@@ -2,6 +2,7 @@
 /* One GET against a server that says what the test wants it to, and when. */
 #include "unit.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -162,6 +163,7 @@ static int count_fds(void)
 	DIR *dir = opendir("/proc/self/fd");
 	int count = 0;
 
+	assert(dir);
 	while (readdir(dir))
 		count++;
 	closedir(dir);

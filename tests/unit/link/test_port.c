@@ -3,6 +3,7 @@
  */
 #include "../tls/peer.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <signal.h>
 
@@ -154,6 +155,7 @@ static void open_world(struct world *world, bool is_tls)
 {
 	struct stream stream = { .fd = -1 };
 
+	assert(world);
 	*world = (struct world){ .is_tls = is_tls };
 	tls_server_open(&world->gate, client_context, listener_fd);
 	fcntl(world->gate.client_fd, F_SETFL, O_NONBLOCK);

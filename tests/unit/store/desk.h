@@ -7,6 +7,7 @@
 
 #include "unit.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,7 +53,8 @@ static inline struct store *desk_open(struct loop *loop)
 
 	if (!journal)
 		print_error("%s\n", err.text);
-	return journal ? store_local_new(loop, journal) : NULL;
+	assert(journal);
+	return store_local_new(loop, journal);
 }
 
 /* ---- asking ---- */
