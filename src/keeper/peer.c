@@ -98,6 +98,24 @@ static void free_run(struct run *run)
 
 /* ---- runs that tokens have named ---- */
 
+static bool is_known_elsewhere(const struct run *run)
+{
+	const struct peer *peer = run->peer->keeper->peers;
+
+	while (peer && (!peer->run || strcmp(peer->run->run_id, run->run_id) != 0))
+		peer = peer->next;
+	return peer != NULL;
+}
+
+/* What becomes of it elsewhere is to be heard here. */
+static void watch_run(const struct run *run, bool is_on)
+{
+	struct store *store = run->peer->keeper->store;
+
+	if (store && store->ops->watch && (is_on || !is_known_elsewhere(run)))
+		store->ops->watch(store, run->run_id, is_on);
+}
+
 static size_t hash_run(const char *run_id, uint32_t attempt)
 {
 	uint32_t hash = 2166136261U ^ attempt;
@@ -131,6 +149,7 @@ static bool make_room(struct peer *peer)
 		return false;
 	run = *idlest;
 	*idlest = run->next;
+	watch_run(run, false);
 	free_run(run);
 	peer->token_run_count--;
 	return true;
@@ -163,6 +182,7 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 			run->ends_ms = now_ms +
 				       peer->keeper->charter->config->run_limits.duration_ms;
 		set_end_timer(run);
+		watch_run(run, true);
 		run->next = *place;
 		*place = run;
 		peer->token_run_count++;
@@ -178,6 +198,7 @@ static void free_token_runs(struct peer *peer)
 			struct run *run = peer->by_token[i];
 
 			peer->by_token[i] = run->next;
+			watch_run(run, false);
 			free_run(run);
 		}
 	}

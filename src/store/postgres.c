@@ -667,11 +667,20 @@ static void close_store(struct store *store)
 	loop_defer(store->loop, &postgres->deferred);
 }
 
+static void watch_run(struct store *store, const char *run_id, bool is_on)
+{
+	if (is_on)
+		watch_open(&of(store)->book.watch, run_id);
+	else
+		watch_close(&of(store)->book.watch, run_id);
+}
+
 static const struct store_ops ops = {
 	.name = "postgresql",
 	.reserve = reserve,
 	.settle = settle,
 	.open_run = open_run,
+	.watch = watch_run,
 	.close_run = close_run,
 	.revoke = revoke_run,
 	.read_meter = read_meter,

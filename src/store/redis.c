@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "store/redis_session.h"
 #include "store/watch.h"
@@ -211,6 +212,13 @@ static struct redis_task *run_task_new(struct redis_session *session, const stru
 	return task;
 }
 
+static void begin_watch(struct redis *redis, const char *run_id, uint64_t now_ms)
+{
+	watch_open(&redis->watch, run_id);
+	if (!redis->news.place && redis->news_count == 0)
+		loop_set_timer(redis->store.loop, &redis->news, now_ms + NEWS_MS);
+}
+
 static void on_opened(struct redis_task *task, const struct redisReply *reply, uint64_t now_ms)
 {
 	struct redis *redis = owner_of(task);
@@ -218,11 +226,8 @@ static void on_opened(struct redis_task *task, const struct redisReply *reply, u
 
 	run->verdict = verdict_of(task, reply);
 	run->begun_at = redis_reply_number(reply, 1);
-	if (run->verdict == STORE_GRANTED) {
-		watch_open(&redis->watch, task->id);
-		if (!redis->news.place && redis->news_count == 0)
-			loop_set_timer(redis->store.loop, &redis->news, now_ms + NEWS_MS);
-	}
+	if (run->verdict == STORE_GRANTED)
+		begin_watch(redis, task->id, now_ms);
 	run->on_done(run, now_ms);
 }
 
@@ -251,6 +256,14 @@ static void open_run(struct store *store, struct store_run *run, uint64_t now_ms
 
 	task->request = run;
 	redis_task_submit(task, now_ms);
+}
+
+static void watch_run(struct store *store, const char *run_id, bool is_on)
+{
+	if (is_on)
+		begin_watch(redis_of(store), run_id, clock_now_ms());
+	else
+		watch_close(&redis_of(store)->watch, run_id);
 }
 
 static void close_run(struct store *store, const char *run_id, uint64_t now_ms)
@@ -592,6 +605,7 @@ static const struct store_ops ops = {
 	.reserve = reserve,
 	.settle = settle,
 	.open_run = open_run,
+	.watch = watch_run,
 	.close_run = close_run,
 	.revoke = revoke_run,
 	.read_meter = read_meter,

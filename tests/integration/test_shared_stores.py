@@ -10,7 +10,9 @@ import tempfile
 import threading
 import time
 
+import agent
 import checks
+import harness
 import load
 import origin as upstream
 import postgres
@@ -227,6 +229,34 @@ def test_revoked_at_the_other(root_place, origin, server):
         assert bystander.rest(other_number, other_reply).is_complete
         run.close()
         bystander.close()
+
+
+def test_a_run_of_tokens_is_revoked_at_the_other(root_place, origin, server, tmp_path):
+    """It has no link that the store could know it by."""
+    key, path = tmp_path / "key", tmp_path / "gate.sock"
+    key.write_text("0123456789abcdef0123456789abcdef")
+    origin.script = shared.answer_or_stream
+    keys = {"keeper": {"token_keys": {"k": f"file:{key}"}}}
+    with two_keepers(root_place, origin, server, **keys) as (one, other), contextlib.ExitStack() as stack:
+        gate = subprocess.Popen([harness.BUILD / "src" / "warder", "gate", "--listen", f"unix:{path}", "--keeper",
+                                 f"unix:{one.path}"])
+        stack.callback(gate.wait)
+        stack.callback(gate.terminate)
+        checks.wait_until(path.exists)
+        wires = []
+        for run_id in ("t-1", "t-2"):
+            wire = agent.SocketWire(str(path))
+            wire.send(agent.post({"model": "m", "stream": True},
+                                 f"X-Run-Token: {load.token(run_id, key.read_text())}"))
+            assert wire.head().status == 200
+            wire.until(shared.EVENT + b"\r\n")
+            wires.append(wire)
+        begun = time.monotonic()
+        assert other.revoke("t-1").returncode == 0
+        shared.assert_cut(wires[0], "run_revoked")
+        assert time.monotonic() - begun < 3
+        origin.connections[1].send(upstream.LAST_CHUNK)  # control: nobody else is
+        wires[1].until(upstream.LAST_CHUNK)
 
 
 def test_money_is_used_up_at_the_other(root_place, origin, server):
