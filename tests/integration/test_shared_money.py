@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: MIT
+"""Budgets and LiteLLM's own log: what is held is settled, what differs is corrected.
+
+INV-BILLING-TRUTH: what a call has cost is what the upstream says, at once or in its log.
+"""
+import contextlib
+import datetime
+import decimal
+import json
+import threading
+import time
+
+import checks
+import load
+import origin as upstream
+import pytest
+import shared
+
+RESERVE = decimal.Decimal("0.05")
+D = decimal.Decimal
+OFTEN = {"every": "250ms", "grace": "1s"}
+NEVER_RELEASED = {"every": "250ms", "grace": "1h"}
+
+
+class LiteLLM(load.Bank):
+    """Calls cost what their model's name says, and the log has the rows that a test puts there."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+        self.questions = []
+        self.tell = self.tell_rows  # how /spend/logs is answered
+        self.is_over = threading.Event()
+
+    def script(self, connection):
+        for request in connection.requests():
+            if request.target.startswith("/spend/logs"):
+                self.questions.append(request)
+                assert request.values("authorization") == [f"Bearer {shared.KEY}"]
+                self.tell(connection)
+            else:
+                self._call(connection, request)
+
+    def _call(self, connection, request):
+        asked = json.loads(request.body)
+        how, _, cost = asked["model"].partition(" ")
+        self.charge(request, cost or None)
+        if how == "plain":
+            connection.answer(fields=[("x-litellm-response-cost", cost)] if cost else ())
+            return
+        connection.send(upstream.CHUNKED + upstream.chunk(shared.EVENT))
+        if how == "endless":
+            connection.wait_for_end()
+            raise upstream.Gone
+        last = b'data: {"usage":{"total_tokens":3,"cost":%s}}\n\n' % cost.encode() if cost else b""
+        connection.send(upstream.chunk(last + b"data: [DONE]\n\n") + upstream.LAST_CHUNK)
+
+    def tell_rows(self, connection):
+        connection.answer(json.dumps(self.rows).encode())
+
+    def add_row(self, call, cost, **more):
+        """As LiteLLM's table has it; `call` is one of `calls`."""
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self.rows = [*self.rows, {
+            "request_id": f"chatcmpl-{len(self.rows)}", "spend": float(cost), "startTime": now,
+            "endTime": now, "model": "m", "end_user": call["user"], "litellm_call_id": call["id"],
+            "messages": [{"role": "user", "content": "a \"litellm_call_id\": \"no\" b"}],
+            "metadata": {"spend_logs_metadata": {"runId": call["run"], "attempt": 0}}, **more}]
+
+    def rounds(self, count=2):
+        """Waits until the log was asked for so many times more, and the answers have been read."""
+        until = len(self.questions) + count + 1
+        checks.wait_until(lambda: len(self.questions) >= until, 20)
+
+
+@pytest.fixture
+def litellm(origin):
+    made = LiteLLM()
+    origin.script = made.script
+    return made
+
+
+@contextlib.contextmanager
+def serving(place, origin, reconcile, **settings):
+    settings = {"limits": {"spend": "1"}, "spend_reserve": str(RESERVE), **settings}
+    with shared.keeper(place, shared.llm(origin, keeper={"reconcile": reconcile}, **settings)) as keeper:
+        yield keeper
+        assert shared.KEY not in keeper.stderr()
+        if keeper.is_alive():
+            keeper.verify()
+
+
+def ask(run, model):
+    return run.ask(body=json.dumps({"model": model}).encode())
+
+
+def begin_stream(run, model):
+    number = run.open(body=json.dumps({"model": model, "stream": True}).encode())
+    reply = run.head(number)
+    return number, run.rest(number, reply, b"\n\n")
+
+
+def stands_at(keeper, run_id, spent, reserved, seconds=10):
+    """Waits until it does."""
+    wanted = D(spent), D(reserved)
+    shown = []
+
+    def is_so():
+        shown[:] = load.amounts(keeper.show(run_id))
+        return tuple(shown) == wanted
+
+    try:
+        checks.wait_until(is_so, seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{run_id} stands at {shown}, not at {wanted}") from error
+
+
+def reconciled(keeper):
+    samples = keeper.metrics()
+    return {result: samples["warder_reconcile_total", "result", result]
+            for result in ("equal", "corrected", "unknown", "failed")}
+
+
+# ---- what the log says ----
+
+def test_the_log_settles_and_corrects(place, origin, litellm):
+    with serving(place, origin, NEVER_RELEASED) as keeper:
+        runs = {name: load.Run(keeper.path, name) for name in ("held", "more", "less", "same", "stream")}
+        assert ask(runs["held"], "plain").status == 200
+        for name in ("more", "less", "same"):
+            assert ask(runs[name], "plain 0.25").status == 200
+        assert ask(runs["stream"], "stream 0.125").is_complete
+        # What nobody has told the cost of is reserved, and stays so while the log does not have it.
+        litellm.rounds()
+        stands_at(keeper, "held", 0, RESERVE, 1)
+        for name in ("more", "less", "same"):
+            stands_at(keeper, name, "0.25", 0, 1)
+        stands_at(keeper, "stream", "0.125", 0, 1)
+        assert set(reconciled(keeper).values()) == {0}
+        for call, cost in zip(litellm.calls, ("0.03125", "0.5", "0.0625", "0.25", "0.125")):
+            litellm.add_row(call, cost)
+        for name, cost in (("held", "0.03125"), ("more", "0.5"), ("less", "0.0625"), ("same", "0.25"),
+                           ("stream", "0.125")):
+            stands_at(keeper, name, cost, 0)
+        counts = reconciled(keeper)
+        assert counts["corrected"] == 3 and counts["equal"] >= 2, counts
+        assert counts["unknown"] == counts["failed"] == 0
+        # Once is enough.
+        litellm.rounds()
+        assert reconciled(keeper)["corrected"] == 3
+        for name, cost in (("held", "0.03125"), ("more", "0.5"), ("less", "0.0625")):
+            stands_at(keeper, name, cost, 0, 1)
+        lines = keeper.log("reconcile_differs")
+        assert sorted(line["runId"] for line in lines) == ["held", "less", "more"]
+        assert {line["code"] for line in lines} == {"corrected"}
+        for run in runs.values():
+            run.close()
+
+
+def test_a_call_behind_our_back_counts(place, origin, litellm):
+    with serving(place, origin, NEVER_RELEASED, account_limits={"team": {"spend": "1"}}) as keeper:
+        run = load.Run(keeper.path, "r-1", "team")
+        assert ask(run, "plain 0.5").status == 200
+        call = litellm.calls[0]
+        litellm.add_row(call, "0.5")
+        litellm.add_row({**call, "id": "somebody-else"}, "9", end_user="nobody", metadata={})
+        litellm.rounds()
+        assert ask(run, "plain 0").status == 200
+        litellm.add_row({**call, "id": "unknown"}, "0.46875")
+        checks.wait_until(lambda: load.amounts(keeper.show("r-1")) == (D("0.96875"), 0))
+        assert load.amounts(keeper.show("r-1"), "account") == (D("0.96875"), 0)
+        reply = ask(run, "plain 0")
+        assert (reply.status, reply.code()) == (429, "budget_exceeded")
+        assert reconciled(keeper)["unknown"] == 1
+        line, = keeper.log("reconcile_differs")
+        assert (line["code"], line["runId"], line["text"]) == ("unknown", "r-1", "unknown")
+        run.close()
+
+
+def test_the_log_ends_a_stream(user_place, origin, litellm):
+    """What it says has used the money up."""
+    with serving(user_place, origin, NEVER_RELEASED) as keeper:
+        run, other = load.Run(keeper.path, "r-1"), load.Run(keeper.path, "r-2")
+        number, reply = begin_stream(run, "endless")
+        other_number, other_reply = begin_stream(other, "stream 0.5")
+        assert other.rest(other_number, other_reply).is_complete
+        litellm.add_row({**litellm.calls[0], "id": "unknown"}, "1")
+        run.rest(number, reply)
+        assert not reply.is_complete and b'"code":"budget_exceeded"' in reply.body
+        assert ask(other, "plain 0.25").status == 200
+        run.close()
+        other.close()
+
+
+# ---- what it does not say ----
+
+def test_a_hold_without_a_row(place, origin, litellm):
+    with serving(place, origin, NEVER_RELEASED) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        assert ask(run, "plain").status == 200
+        # Something under way is not released, however long it takes.
+        number, reply = begin_stream(run, "endless")
+        litellm.rounds(3)
+        stands_at(keeper, "r-1", 0, 2 * RESERVE, 1)
+        keeper.reload({"keeper": {"reconcile": OFTEN}})
+        stands_at(keeper, "r-1", 0, RESERVE)
+        litellm.rounds(3)
+        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        run.abort(number)
+        assert not reply.is_complete
+        stands_at(keeper, "r-1", 0, 0)
+        run.close()
+
+
+BROKEN = {
+    "an error": lambda connection: connection.answer(b'{"error":"no"}', status=500),
+    "forbidden": lambda connection: connection.answer(b"{}", status=403),
+    "no list": lambda connection: connection.answer(b'"rows"'),
+    "half a list": lambda connection: connection.answer(b'[{"request_id":"a"'),
+    "cut off": lambda connection: connection.send(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[]") or connection.close(),
+    "silence": lambda connection: connection.reset(),
+    "its key": lambda connection: connection.answer(
+        json.dumps({"error": shared.KEY, shared.KEY: [shared.KEY]}).encode(), status=401),
+}
+
+
+def test_a_log_that_cannot_be_read(place, origin, litellm):
+    """INV-FAIL-CLOSED: nothing is released by it, for longer than the grace."""
+    with serving(place, origin, OFTEN) as keeper:
+        litellm.tell = BROKEN["an error"]
+        run = load.Run(keeper.path, "r-1")
+        assert ask(run, "plain").status == 200
+        for how in BROKEN.values():
+            litellm.tell = how
+            until = reconciled(keeper)["failed"] + 3
+            checks.wait_until(lambda enough=until: reconciled(keeper)["failed"] >= enough, 20)
+        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        lines = keeper.log("reconcile_differs")
+        assert {line["code"] for line in lines} == {"failed"} and all(line["text"] for line in lines)
+        # Control: it is released when it can be read.
+        litellm.tell = litellm.tell_rows
+        stands_at(keeper, "r-1", 0, 0, 2)
+        run.close()
+
+
+def test_a_log_that_is_slow(user_place, origin, litellm):
+    """Nobody waits for it, and nothing is released before its end."""
+    def tell_slowly(connection):
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[")
+        if litellm.is_over.wait(20):
+            connection.send(b"]")
+
+    with serving(user_place, origin, OFTEN) as keeper:
+        litellm.tell = tell_slowly
+        run = load.Run(keeper.path, "r-1")
+        checks.wait_until(lambda: litellm.questions)
+        assert ask(run, "plain").status == 200
+        begun = time.monotonic()
+        while time.monotonic() < begun + 3:
+            assert ask(run, "plain 0").status == 200
+        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        assert len(litellm.questions) == 1
+        litellm.is_over.set()
+        stands_at(keeper, "r-1", 0, 0)
+        run.close()
+
+
+def test_how_often_is_reloaded(user_place, origin, litellm):
+    with serving(user_place, origin, {"every": "1h", "grace": "1s"}) as keeper:
+        time.sleep(1.5)
+        assert not litellm.questions
+        keeper.reload({"keeper": {"reconcile": {"every": "250ms"}}})
+        litellm.rounds()
+        keeper.reload({"keeper": {"reconcile": {"every": "0"}}})
+        time.sleep(0.2)
+        count = len(litellm.questions)
+        time.sleep(1.5)
+        assert len(litellm.questions) == count
+
+
+# ---- whoever is gone ----
+
+def test_a_client_that_leaves_is_settled(place, origin, litellm):
+    """In the middle of a stream, which has said nothing of its cost; the log knows it by our id."""
+    with serving(place, origin, NEVER_RELEASED) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        number, _ = begin_stream(run, "endless")
+        run.abort(number)
+        checks.wait_until(lambda: keeper.show("r-1")["run.concurrent"] == 0)
+        litellm.rounds()
+        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        litellm.add_row(litellm.calls[0], "0.125")
+        stands_at(keeper, "r-1", "0.125", 0)
+        outcome = checks.wait_until(lambda: keeper.records("outcome"))[0]
+        assert outcome["callId"] == litellm.calls[0]["id"] and outcome["ended"] == "agent_gone"
+        run.close()
+
+
+def test_a_keeper_that_was_killed_is_settled(place, origin, litellm):
+    """Of what it had under way only the log knows what it has cost."""
+    keeper = shared.Keeper(place, shared.llm(origin, limits={"spend": "1"}, spend_reserve=str(RESERVE),
+                                             keeper={"reconcile": OFTEN}))
+    keeper.start()
+    try:
+        run = load.Run(keeper.path, "r-1")
+        begin_stream(run, "endless")
+        keeper.kill()
+        run.close()
+        litellm.tell = BROKEN["an error"]
+        keeper.start()
+        checks.wait_until(lambda: reconciled(keeper)["failed"] >= 2)
+        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        litellm.add_row(litellm.calls[0], "0.125")
+        litellm.tell = litellm.tell_rows
+        stands_at(keeper, "r-1", "0.125", 0)
+        assert keeper.end() == 0
+        keeper.verify()
+    finally:
+        keeper.kill()
+
+
+# ---- used up while a stream is under way ----
+
+def test_another_run_of_the_account_uses_the_money_up(place, origin, litellm):
+    limits = {"team": {"spend": "1"}, "others": {"spend": "1"}}
+    with serving(place, origin, {"every": "0"}, limits={}, account_limits=limits) as keeper:
+        poor, rich = load.Run(keeper.path, "poor", "team"), load.Run(keeper.path, "rich", "team")
+        stranger = load.Run(keeper.path, "stranger", "others")
+        streams = {run.run_id: (run, *begin_stream(run, "endless")) for run in (poor, stranger)}
+        assert ask(rich, "plain 0.5").status == 200
+        assert ask(poor, "plain 0").status == 200  # control: half of it is left
+        assert ask(rich, "plain 0.5").status == 200
+        run, number, reply = streams["poor"]
+        run.rest(number, reply)
+        assert not reply.is_complete
+        assert reply.body.startswith(shared.EVENT)
+        event = reply.body[len(shared.EVENT):]
+        assert event.startswith(b"event: error\ndata: ") and event.endswith(b"\n\n")
+        error = json.loads(event[len(b"event: error\ndata: "):])["error"]
+        assert error["code"] == "budget_exceeded" and error["runId"] == "poor"
+        outcome = checks.wait_until(lambda: [record for record in keeper.records("outcome")
+                                             if record["ended"] == "budget_exceeded"])
+        assert [(record["runId"], record["account"]) for record in outcome] == [("poor", "team")]
+        # What it may have cost is not known, and stays reserved; its place is free.
+        shown = keeper.show("poor")
+        assert load.amounts(shown, "account") == (1, RESERVE) and shown["account.concurrent"] == 0
+        for run in (poor, rich):
+            assert ask(run, "plain 0").code() == "budget_exceeded"
+        # Control: whoever has an account of its own goes on.
+        assert ask(stranger, "plain 0").status == 200
+        run, number, _ = streams["stranger"]
+        run.abort(number)
+        for run in (poor, rich, stranger):
+            run.close()
