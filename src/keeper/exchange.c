@@ -139,6 +139,9 @@ static void add_decision(struct exchange *exchange, struct bytes method, struct 
 		decision.reason = bytes_of(exchange->rule        ? exchange->rule
 					   : exchange->is_tunnel ? "tunnel"
 								 : "llm");
+	/* Should its outcome never be written, its cost is still found in the upstream's log. */
+	if (refusal == REFUSAL_NONE && exchange->call_id[0])
+		decision.call_id = bytes_of(exchange->call_id);
 	if (exchange->place)
 		decision.host = bytes_of(exchange->place);
 	else if (exchange->upstream)

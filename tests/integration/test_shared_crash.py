@@ -223,15 +223,15 @@ def check_records(keeper, bank):
     allowed = {}
     for record in keeper.records("decision"):
         if record["allowed"]:
-            allowed.setdefault(record["path"], []).append(record["runId"])
+            allowed.setdefault(record["path"], []).append((record["runId"], record["callId"]))
     seen = {}
     for call in bank.calls:
-        seen.setdefault(call["path"], []).append(call["run"])
+        seen.setdefault(call["path"], []).append((call["run"], call["id"]))
         assert call["user"] == f"{call['run']}/0"
     assert len(seen) > KILLS
     for path, runs in seen.items():
         assert runs == allowed.get(path), (path, runs, allowed.get(path))
-        assert path.split("/")[3] == runs[0]
+        assert path.split("/")[3] == runs[0][0]
     assert len({call["id"] for call in bank.calls}) == len(bank.calls)
 
 
