@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import decimal
+import signal
 import socket
 import ssl
 import threading
@@ -415,6 +416,28 @@ def test_the_one_before_is_killed(place, origin):
         again = load.Run(new.path, "r-1")
         assert again.ask().status == 200
         again.close()
+
+
+def test_a_successor_that_sleeps(root_place, origin, bank):
+    """Whoever waits too long is refused; what was granted too late is given back, and it goes on."""
+    limits = {"spend": "1000", "concurrent": 1}
+    old = start(root_place, origin, limits=limits)
+    run = load.Run(old.path, "r-1")
+    new = take_over(old)
+    with ending(old, new):
+        new.send(signal.SIGSTOP)
+        begun = time.monotonic()
+        reply = run.ask()
+        assert (reply.status, reply.code()) == (503, "store_unreachable")
+        assert 1.9 < time.monotonic() - begun < 4
+        new.send(signal.SIGCONT)
+        old.wait_for("store_back")
+        assert bank.count() == 0
+        for _ in range(3):
+            assert run.ask().status == 200
+        assert load.amounts(new.show("r-1")) == (3 * RESERVE, 0)
+        assert new.show("r-1")["run.concurrent"] == 0
+        run.close()
 
 
 def test_a_successor_that_is_killed_before_it_serves(root_place, origin, bank):
