@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* What a shared keeper has as a process, and the parts of `warder keeper`. */
+#ifndef CMD_SHARED_H
+#define CMD_SHARED_H
+
+#include "cmd/handover.h"
+#include "cmd/shared_charter.h"
+#include "cmd/state.h"
+#include "keeper/admin.h"
+#include "keeper/control.h"
+#include "keeper/reconciler.h"
+#include "keeper/remote.h"
+#include "store/lent.h"
+#include "sys/listen_fds.h"
+#include "sys/notify.h"
+
+struct shared {
+	struct keeper keeper;
+	struct loop_source signals;
+	struct loop_timer drain_timer, reopen_timer;
+	uint64_t reopen_until_ms;
+	struct control *control;
+	struct remote *remote; /* or NULL */
+	struct tls_service *service;
+	struct admin admin;
+	struct reconciler *reconciler; /* or NULL: there is no LiteLLM */
+	struct notices notices;
+	struct notify notify;
+	struct listen_fds given; /* by the service manager, or by the keeper that was here before */
+	int handover_fd, store_fd; /* of that; or -1 */
+	struct lender *lender;     /* ... as long as it has runs, or NULL */
+	struct handover *handover; /* to the next one, or NULL */
+	bool has_lent, is_handed_over;
+	char own_paths[2][STATE_PATH_MAX]; /* of sockets that are removed at the end, or "" */
+	size_t own_path_count;
+	bool has_place; /* what has been opened is ours to remove */
+	uid_t users[SHARED_USERS_MAX];
+	size_t user_count;
+	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
+	int argc; /* of the command line, which counts at every reading */
+	char **argv;
+};
+
+static inline void shared_say(struct shared *shared, enum notice_event event, const char *text,
+			      uint64_t now_ms)
+{
+	keeper_notice(&shared->keeper, event, now_ms, &(struct notice){ .text = text });
+}
+
+/* ---- shared_listen.c: stages of the start, and what belongs to them ---- */
+
+int shared_find_users(struct shared *shared, const struct shared_config *config,
+		      struct err *err) must_check;
+int shared_find_control(struct shared *shared, const struct shared_config *config,
+			struct err *err) must_check;
+int shared_open_control(struct shared *shared, const struct shared_config *config,
+			struct err *err) must_check;
+int shared_open_admin(struct shared *shared, const struct shared_config *config,
+		      struct err *err) must_check;
+int shared_open_remote(struct shared *shared, const struct shared_config *config,
+		       struct err *err) must_check;
+void shared_renew_service(struct shared *shared, const struct shared_config *config,
+			  uint64_t now_ms);
+void shared_remove_sockets(const struct shared *shared);
+
+/* ---- shared_store.c ---- */
+
+int shared_open_store(struct shared *shared, const struct shared_config *config,
+		      struct err *err) must_check;
+
+/* Somebody wants to take our place. */
+void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms);
+void shared_on_reopen_due(struct loop_timer *timer, uint64_t now_ms);
+
+/* ---- shared.c ---- */
+
+/* No more runs are taken. */
+void shared_on_drain_asked(void *owner, uint64_t now_ms);
+
+/* ... and with the last one it ends. */
+void shared_end_when_alone(struct shared *shared);
+
+#endif

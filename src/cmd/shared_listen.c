@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Who may come to a shared keeper, and where: its sockets, and what is behind each. */
+#include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "cmd/listen.h"
+#include "cmd/shared.h"
+
+/* ---- who may start runs ---- */
+
+/* SANDBOX_ENABLED: whether anybody but ourselves may. */
+static bool is_enabled(void)
+{
+	const char *value = getenv("SANDBOX_ENABLED");
+
+	return value && (strcmp(value, "1") == 0 || strcmp(value, "true") == 0);
+}
+
+static int find_user(const char *name, uid_t *ret_uid, struct err *err)
+{
+	const struct passwd *user = getpwnam(name);
+	char *end;
+	unsigned long uid;
+
+	if (user) {
+		*ret_uid = user->pw_uid;
+		return 0;
+	}
+	errno = 0;
+	uid = strtoul(name, &end, 10);
+	if (*end || errno || name[0] < '0' || name[0] > '9' || uid >= UINT32_MAX)
+		return err_say(err, ENOENT, "--control-user: there is no user '%.60s'", name);
+	*ret_uid = (uid_t)uid;
+	return 0;
+}
+
+int shared_find_users(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	int r = 0;
+
+	if ((config->control_user_count > 0 || config->listen.host) && !is_enabled())
+		return err_say(err, EPERM,
+			       "%s would let others start runs, and that is off: "
+			       "SANDBOX_ENABLED=1 in the environment turns it on",
+			       config->listen.host ? "--listen" : "--control-user");
+	for (; r == 0 && shared->user_count < config->control_user_count; shared->user_count++)
+		r = find_user(config->control_users[shared->user_count],
+			      &shared->users[shared->user_count], err);
+	return r;
+}
+
+/* ---- listening ---- */
+
+static int open_own(const struct shared_endpoint *endpoint, int type, const char *mode, int *ret_fd,
+		    struct err *err)
+{
+	const struct socket_config place = { .path = endpoint->path, .mode = mode };
+	char address[512];
+
+	if (endpoint->path)
+		return type == SOCK_SEQPACKET ? listen_unix_packets(&place, ret_fd, err)
+					      : listen_unix(&place, ret_fd, err);
+	if (!endpoint->host)
+		return 0;
+	snprintf(address, sizeof(address), strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u",
+		 endpoint->host, endpoint->port);
+	return listen_tcp(address, ret_fd, err);
+}
+
+/*
+ * A socket that was given to us, or one of our own; -1 where none is asked for. What the service
+ * manager has opened stays there for the next one; every other is removed at the end.
+ */
+static int open_listener(struct shared *shared, const char *name, int type,
+			 const struct shared_endpoint *endpoint, const char *mode, int *ret_fd,
+			 struct err *err)
+{
+	int r = listen_fds_take(&shared->given, name, 0, type, ret_fd, err);
+	bool is_managed = *ret_fd >= 0 && shared->handover_fd < 0;
+
+	if (r == 0 && *ret_fd < 0)
+		r = open_own(endpoint, type, mode, ret_fd, err);
+	if (r == 0 && !is_managed && endpoint->path &&
+	    shared->own_path_count < ARRAY_LEN(shared->own_paths))
+		snprintf(shared->own_paths[shared->own_path_count++], STATE_PATH_MAX, "%s",
+			 endpoint->path);
+	return r;
+}
+
+int shared_open_control(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	char mode[16];
+	struct shared_endpoint endpoint = config->control;
+	struct control_config control = {
+		.listener_fd = -1,
+		.users = shared->users,
+		.user_count = shared->user_count,
+		.audit = shared->audit,
+		.on_drain = shared_on_drain_asked,
+		.on_hand_over = shared_on_hand_over,
+		.owner = shared,
+	};
+	int r = 0;
+
+	snprintf(mode, sizeof(mode), "%04o", (unsigned int)config->control_mode);
+	endpoint.path = shared->control_path;
+	if (!config->control.path)
+		r = state_make_directory(shared->control_path, err);
+	if (r == 0)
+		r = open_listener(shared, "control", SOCK_SEQPACKET, &endpoint, mode,
+				  &control.listener_fd, err);
+	return r < 0 ? r : control_new(&shared->keeper, &control, &shared->control, err);
+}
+
+/* ---- the admin endpoint ---- */
+
+static void write_metrics(void *owner, struct buf *out)
+{
+	struct shared *shared = owner;
+	struct metrics *metrics = &shared->keeper.metrics;
+
+	metrics_look_at_process(metrics);
+	metrics->notices_dropped = shared->notices.dropped_total;
+	metrics->store_reachable = shared->keeper.store->is_reachable;
+	metrics->draining = shared->keeper.is_draining;
+	metrics_format(metrics, out);
+}
+
+static bool is_ready(void *owner, struct json *reasons)
+{
+	const struct keeper *keeper = &((struct shared *)owner)->keeper;
+
+	if (!keeper->store->is_reachable)
+		json_text(reasons, "store", keeper->store->fault);
+	if (keeper->is_audit_failing)
+		json_text(reasons, "audit", "the audit log cannot be written");
+	if (keeper->is_draining)
+		json_text(reasons, "draining", "no more runs are taken");
+	return keeper->store->is_reachable && !keeper->is_audit_failing && !keeper->is_draining;
+}
+
+int shared_open_admin(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	const struct admin_source source = { shared, write_metrics, is_ready };
+	int fd = -1;
+	int r = open_listener(shared, "admin", SOCK_STREAM, &config->admin, "0600", &fd, err);
+
+	if (r < 0 || fd < 0)
+		return r;
+	r = admin_open(&shared->admin, &shared->keeper.loop, &source, fd);
+	return r < 0 ? err_set(err, -r, "watch the admin socket") : 0;
+}
+
+/* ---- other machines ---- */
+
+static int open_service(const struct shared_config *config, struct tls_service **ret_service,
+			struct err *err)
+{
+	struct secret *key;
+	int r = secret_open(config->cert_key, &key, err);
+
+	if (r < 0)
+		return r;
+	r = tls_service_new(config->cert, secret_get(key), TLS_ALPN_WARDER, ret_service, err);
+	secret_free(key);
+	return r;
+}
+
+int shared_open_remote(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	int fd = -1, r;
+
+	if (!config->listen.host)
+		return 0;
+	r = open_service(config, &shared->service, err);
+	if (r == 0)
+		r = open_listener(shared, "listen", SOCK_STREAM, &config->listen, NULL, &fd, err);
+	return r < 0 ? r
+		     : remote_new(&shared->keeper, fd, shared->service, shared->audit,
+				  &shared->remote, err);
+}
+
+/* A certificate that was renewed; what cannot be read leaves the one before. */
+void shared_renew_service(struct shared *shared, const struct shared_config *config,
+			  uint64_t now_ms)
+{
+	struct tls_service *service;
+	struct err err;
+
+	if (!shared->remote || !config->cert)
+		return;
+	if (open_service(config, &service, &err) < 0) {
+		shared_say(shared, NOTICE_RELOAD_FAILED, err.text, now_ms);
+		return;
+	}
+	remote_set_service(shared->remote, service);
+	tls_service_free(shared->service);
+	shared->service = service;
+}
+
+/* ---- where it is found, and left ---- */
+
+int shared_find_control(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	if (!config->control.path)
+		return state_control_path(shared->control_path, err);
+	snprintf(shared->control_path, sizeof(shared->control_path), "%s", config->control.path);
+	return 0;
+}
+
+/* Not those of a keeper that was to be replaced and stays, or of the one that has replaced us. */
+void shared_remove_sockets(const struct shared *shared)
+{
+	if (shared->is_handed_over || (shared->handover_fd >= 0 && !shared->has_place))
+		return;
+	for (size_t i = 0; i < shared->own_path_count; i++)
+		unlink(shared->own_paths[i]);
+}
