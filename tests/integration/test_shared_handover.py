@@ -79,7 +79,7 @@ def test_runs_go_on_where_they_are_and_new_ones_begin_at_the_successor(place, or
         with pytest.raises(load.Refused, match="has a link already"):
             load.Run(new.path, "r-1")
         # Both count in one place.
-        assert load.amounts(new.show("r-1")) == (2 * RESERVE, 0)
+        load.stands_at(new, "r-1", 2 * RESERVE, 0)
         assert old.is_alive()
         first.close()
         assert old.wait() == 0
@@ -101,10 +101,10 @@ def test_what_is_under_way_is_settled_afterwards(place, origin):
     checks.wait_until(lambda: bank.count() == 1)
     new = take_over(old)
     with ending(old, new):
-        assert load.amounts(new.show("r-1")) == (0, RESERVE)
+        load.stands_at(new, "r-1", 0, RESERVE)
         is_free.set()
         assert run.rest(number, run.head(number)).status == 200
-        checks.wait_until(lambda: load.amounts(new.show("r-1")) == (decimal.Decimal("0.0004"), 0), 5)
+        load.stands_at(new, "r-1", decimal.Decimal("0.0004"), 0)
         run.close()
         assert old.wait() == 0
 
@@ -155,7 +155,7 @@ def test_twice(place, origin, bank):
     with ending(first, second, third):
         for run in (a, b, c):
             assert run.ask().status == 200
-            assert load.amounts(third.show(run.run_id)) == (RESERVE, 0)
+            load.stands_at(third, run.run_id, RESERVE, 0)
             with pytest.raises(load.Refused, match="has a link already"):
                 load.Run(third.path, run.run_id)
         third.revoke("r-a")
@@ -178,7 +178,7 @@ def test_twice_with_nobody_in_the_middle(place, origin, bank):
     third = take_over(second)
     with ending(first, second, third):
         assert run.ask().status == 200
-        assert load.amounts(third.show("r-1")) == (RESERVE, 0)
+        load.stands_at(third, "r-1", RESERVE, 0)
         run.close()
         assert first.wait() == 0
         assert second.wait() == 0
@@ -298,7 +298,7 @@ def test_under_load(root_place, origin, bank):
         assert sum(charged.values()) == RESERVE * len(answered)
         for run_id in ("open", *(run.run_id for run in runs)):
             assert charged[run_id] == RESERVE * answered.count(run_id)
-            assert load.amounts(last.show(run_id)) == (charged[run_id], 0)
+            load.stands_at(last, run_id, charged[run_id], 0)
         for run in runs:
             run.close()
         assert gate.end() == 0
@@ -362,8 +362,8 @@ def test_a_successor_that_fails_changes_nothing(root_place, origin, certificates
         assert slow.rest(number, slow.head(number)).status == 200
         assert set(statuses) == {200}, {status: statuses.count(status) for status in set(statuses)}
         cost = decimal.Decimal("0.0004")
-        assert load.amounts(old.show("slow")) == (cost, 0)
-        assert load.amounts(old.show("r-1")) == (cost * len(statuses), 0)
+        load.stands_at(old, "slow", cost, 0)
+        load.stands_at(old, "r-1", cost * len(statuses), 0)
         with pytest.raises(load.Refused, match="has a link already"):
             load.Run(old.path, "r-1")
         assert old.get("/readyz")[0] == 200
@@ -412,7 +412,7 @@ def test_the_one_before_is_killed(place, origin):
         old.kill()
         run.close()
         checks.wait_until(lambda: new.show("r-1")["run.concurrent"] == 0)
-        assert load.amounts(new.show("r-1")) == (0, RESERVE)
+        load.stands_at(new, "r-1", 0, RESERVE)
         again = load.Run(new.path, "r-1")
         assert again.ask().status == 200
         again.close()
@@ -435,7 +435,7 @@ def test_a_successor_that_sleeps(root_place, origin, bank):
         assert bank.count() == 0
         for _ in range(3):
             assert run.ask().status == 200
-        assert load.amounts(new.show("r-1")) == (3 * RESERVE, 0)
+        load.stands_at(new, "r-1", 3 * RESERVE, 0)
         assert new.show("r-1")["run.concurrent"] == 0
         run.close()
 
@@ -503,7 +503,7 @@ def test_all_listeners_move(root_place, origin, bank, certificates):
                 assert other.end() == 0
             assert run.end() == 0
             assert old.wait() == 0
-            assert load.amounts(new.show("r-a")) == (2 * RESERVE, 0)
+            load.stands_at(new, "r-a", 2 * RESERVE, 0)
             # One that does not listen for other machines takes over as well.
             last = take_over(new, {"keeper": {"listen": None, "cert": None, "cert_key": None}})
             with ending(last):

@@ -17,7 +17,6 @@ import pytest
 import shared
 
 RESERVE = decimal.Decimal("0.05")
-D = decimal.Decimal
 OFTEN = {"every": "250ms", "grace": "1s"}
 NEVER_RELEASED = {"every": "250ms", "grace": "1h"}
 
@@ -100,21 +99,6 @@ def begin_stream(run, model):
     return number, run.rest(number, reply, b"\n\n")
 
 
-def stands_at(keeper, run_id, spent, reserved, seconds=10):
-    """Waits until it does."""
-    wanted = D(spent), D(reserved)
-    shown = []
-
-    def is_so():
-        shown[:] = load.amounts(keeper.show(run_id))
-        return tuple(shown) == wanted
-
-    try:
-        checks.wait_until(is_so, seconds)
-    except AssertionError as error:
-        raise AssertionError(f"{run_id} stands at {shown}, not at {wanted}") from error
-
-
 def reconciled(keeper):
     samples = keeper.metrics()
     return {result: samples["warder_reconcile_total", "result", result]
@@ -132,16 +116,16 @@ def test_the_log_settles_and_corrects(place, origin, litellm):
         assert ask(runs["stream"], "stream 0.125").is_complete
         # What nobody has told the cost of is reserved, and stays so while the log does not have it.
         litellm.rounds()
-        stands_at(keeper, "held", 0, RESERVE, 1)
+        load.stands_at(keeper, "held", 0, RESERVE, seconds=1)
         for name in ("more", "less", "same"):
-            stands_at(keeper, name, "0.25", 0, 1)
-        stands_at(keeper, "stream", "0.125", 0, 1)
+            load.stands_at(keeper, name, "0.25", 0, seconds=1)
+        load.stands_at(keeper, "stream", "0.125", 0, seconds=1)
         assert set(reconciled(keeper).values()) == {0}
         for call, cost in zip(litellm.calls, ("0.03125", "0.5", "0.0625", "0.25", "0.125")):
             litellm.add_row(call, cost)
         for name, cost in (("held", "0.03125"), ("more", "0.5"), ("less", "0.0625"), ("same", "0.25"),
                            ("stream", "0.125")):
-            stands_at(keeper, name, cost, 0)
+            load.stands_at(keeper, name, cost, 0)
         counts = reconciled(keeper)
         assert counts["corrected"] == 3 and counts["equal"] >= 2, counts
         assert counts["unknown"] == counts["failed"] == 0
@@ -149,7 +133,7 @@ def test_the_log_settles_and_corrects(place, origin, litellm):
         litellm.rounds()
         assert reconciled(keeper)["corrected"] == 3
         for name, cost in (("held", "0.03125"), ("more", "0.5"), ("less", "0.0625")):
-            stands_at(keeper, name, cost, 0, 1)
+            load.stands_at(keeper, name, cost, 0, seconds=1)
         lines = keeper.log("reconcile_differs")
         assert sorted(line["runId"] for line in lines) == ["held", "less", "more"]
         assert {line["code"] for line in lines} == {"corrected"}
@@ -167,8 +151,8 @@ def test_a_call_behind_our_back_counts(place, origin, litellm):
         litellm.rounds()
         assert ask(run, "plain 0").status == 200
         litellm.add_row({**call, "id": "unknown"}, "0.46875")
-        checks.wait_until(lambda: load.amounts(keeper.show("r-1")) == (D("0.96875"), 0))
-        assert load.amounts(keeper.show("r-1"), "account") == (D("0.96875"), 0)
+        load.stands_at(keeper, "r-1", "0.96875", 0)
+        load.stands_at(keeper, "r-1", "0.96875", 0, "account")
         reply = ask(run, "plain 0")
         assert (reply.status, reply.code()) == (429, "budget_exceeded")
         assert reconciled(keeper)["unknown"] == 1
@@ -201,14 +185,14 @@ def test_a_hold_without_a_row(place, origin, litellm):
         # Something under way is not released, however long it takes.
         number, reply = begin_stream(run, "endless")
         litellm.rounds(3)
-        stands_at(keeper, "r-1", 0, 2 * RESERVE, 1)
+        load.stands_at(keeper, "r-1", 0, 2 * RESERVE, seconds=1)
         keeper.reload({"keeper": {"reconcile": OFTEN}})
-        stands_at(keeper, "r-1", 0, RESERVE)
+        load.stands_at(keeper, "r-1", 0, RESERVE)
         litellm.rounds(3)
-        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
         run.abort(number)
         assert not reply.is_complete
-        stands_at(keeper, "r-1", 0, 0)
+        load.stands_at(keeper, "r-1", 0, 0)
         run.close()
 
 
@@ -235,12 +219,12 @@ def test_a_log_that_cannot_be_read(place, origin, litellm):
             litellm.tell = how
             until = reconciled(keeper)["failed"] + 3
             checks.wait_until(lambda enough=until: reconciled(keeper)["failed"] >= enough, 20)
-        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
         lines = keeper.log("reconcile_differs")
         assert {line["code"] for line in lines} == {"failed"} and all(line["text"] for line in lines)
         # Control: it is released when it can be read.
         litellm.tell = litellm.tell_rows
-        stands_at(keeper, "r-1", 0, 0, 2)
+        load.stands_at(keeper, "r-1", 0, 0, seconds=2)
         run.close()
 
 
@@ -259,10 +243,10 @@ def test_a_log_that_is_slow(user_place, origin, litellm):
         begun = time.monotonic()
         while time.monotonic() < begun + 3:
             assert ask(run, "plain 0").status == 200
-        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
         assert len(litellm.questions) == 1
         litellm.is_over.set()
-        stands_at(keeper, "r-1", 0, 0)
+        load.stands_at(keeper, "r-1", 0, 0)
         run.close()
 
 
@@ -289,9 +273,9 @@ def test_a_client_that_leaves_is_settled(place, origin, litellm):
         run.abort(number)
         checks.wait_until(lambda: keeper.show("r-1")["run.concurrent"] == 0)
         litellm.rounds()
-        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
         litellm.add_row(litellm.calls[0], "0.125")
-        stands_at(keeper, "r-1", "0.125", 0)
+        load.stands_at(keeper, "r-1", "0.125", 0)
         outcome = checks.wait_until(lambda: keeper.records("outcome"))[0]
         assert outcome["callId"] == litellm.calls[0]["id"] and outcome["ended"] == "agent_gone"
         run.close()
@@ -310,10 +294,10 @@ def test_a_keeper_that_was_killed_is_settled(place, origin, litellm):
         litellm.tell = BROKEN["an error"]
         keeper.start()
         checks.wait_until(lambda: reconciled(keeper)["failed"] >= 2)
-        stands_at(keeper, "r-1", 0, RESERVE, 1)
+        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
         litellm.add_row(litellm.calls[0], "0.125")
         litellm.tell = litellm.tell_rows
-        stands_at(keeper, "r-1", "0.125", 0)
+        load.stands_at(keeper, "r-1", "0.125", 0)
         assert keeper.end() == 0
         keeper.verify()
     finally:
@@ -343,8 +327,8 @@ def test_another_run_of_the_account_uses_the_money_up(place, origin, litellm):
                                              if record["ended"] == "budget_exceeded"])
         assert [(record["runId"], record["account"]) for record in outcome] == [("poor", "team")]
         # What it may have cost is not known, and stays reserved; its place is free.
-        shown = keeper.show("poor")
-        assert load.amounts(shown, "account") == (1, RESERVE) and shown["account.concurrent"] == 0
+        load.stands_at(keeper, "poor", 1, RESERVE, "account")
+        assert keeper.show("poor")["account.concurrent"] == 0
         for run in (poor, rich):
             assert ask(run, "plain 0").code() == "budget_exceeded"
         # Control: whoever has an account of its own goes on.

@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 
+import checks
 import link
 
 FAR = 4102444800
@@ -218,3 +219,18 @@ class Bank:
 def amounts(shown, whose="run"):
     """What `warder ps` shows of money: spent, and reserved."""
     return tuple(decimal.Decimal(str(shown[f"{whose}.{what}"])) for what in ("spent", "reserved"))
+
+
+def stands_at(keeper, run_id, spent, reserved, whose="run", seconds=10):
+    """Waits until it does: what a call has cost may be counted a moment after its reply."""
+    wanted = decimal.Decimal(spent), decimal.Decimal(reserved)
+    shown = []
+
+    def is_so():
+        shown[:] = amounts(keeper.show(run_id), whose)
+        return tuple(shown) == wanted
+
+    try:
+        checks.wait_until(is_so, seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{run_id} stands at {shown}, not at {wanted}") from error
