@@ -224,6 +224,7 @@ static void close_all(struct shared *shared)
 	listen_fds_close(&shared->given);
 	loop_cancel(&shared->keeper.loop, &shared->drain_timer);
 	loop_cancel(&shared->keeper.loop, &shared->reopen_timer);
+	loop_cancel(&shared->keeper.loop, &shared->gates_timer);
 	loop_remove(&shared->keeper.loop, &shared->signals);
 	close_fd(&fd);
 	keeper_close(&shared->keeper);
@@ -265,6 +266,7 @@ int cmd_shared_keeper(int argc, char **argv)
 		.signals = { .fd = -1, .on_ready = on_signal },
 		.drain_timer = { .on_due = on_drain_over },
 		.reopen_timer = { .on_due = shared_on_reopen_due },
+		.gates_timer = { .on_due = shared_on_gates_due },
 		.notify = { .fd = -1 },
 		.handover_fd = -1,
 		.store_fd = -1,

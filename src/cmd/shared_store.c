@@ -7,6 +7,7 @@
 #include "cmd/shared.h"
 #include "cmd/store_open.h"
 #include "keeper/limiter.h"
+#include "keeper/peer.h"
 #include "sys/status.h"
 
 #define STORE_PATIENCE_MS 2000 /* for the store, at the beginning; it may as well come later */
@@ -116,6 +117,18 @@ static void stay(void *owner)
 		resume_listening(shared);
 }
 
+/* A gate for many runs has no end of its own; sent away, it finds the successor by itself. */
+void shared_on_gates_due(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct shared *shared = OWNER_OF(timer, struct shared, gates_timer);
+
+	for (struct peer *peer = shared->keeper.peers, *next; peer; peer = next) {
+		next = peer->next;
+		if (peer->kind == PEER_OPEN)
+			peer_close(peer, "handed_over", now_ms);
+	}
+}
+
 static void leave(void *owner, pid_t successor, uint64_t now_ms)
 {
 	struct shared *shared = owner;
@@ -132,6 +145,8 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 	keeper_notice(&shared->keeper, NOTICE_HANDED_OVER, now_ms,
 		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
 	notify_main_pid(&shared->notify, successor);
+	loop_set_timer(&shared->keeper.loop, &shared->gates_timer,
+		       now_ms + shared_charter_config(shared->keeper.charter)->drain_ms);
 	shared_on_drain_asked(shared, now_ms);
 }
 

@@ -295,15 +295,6 @@ static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, u
 
 /* ---- listing and showing ---- */
 
-static size_t count_exchanges(const struct peer *peer)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < peer->place_count; i++)
-		count += peer->exchanges[i] != NULL;
-	return count;
-}
-
 static void add_text(struct buf *words, const char *name, const char *value)
 {
 	buf_add_text(words, name);
@@ -334,7 +325,7 @@ static void add_run(struct buf *words, const struct peer *peer)
 	}
 	add_text(words, "link", peer_kind_name(peer->kind));
 	add_number(words, "ageMs", clock_now_ms() - peer->begun_ms);
-	add_number(words, "exchanges", count_exchanges(peer));
+	add_number(words, "exchanges", peer_count_exchanges(peer));
 	add_number(words, "allowed", peer->allowed);
 	add_number(words, "refused", peer->refused);
 }

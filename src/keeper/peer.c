@@ -63,6 +63,15 @@ void peer_remove_exchange(struct peer *peer, const struct exchange *exchange)
 	*place_of(peer, exchange->id) = NULL;
 }
 
+size_t peer_count_exchanges(const struct peer *peer)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < peer->place_count; i++)
+		count += peer->exchanges[i] != NULL;
+	return count;
+}
+
 static struct exchange *find_exchange(const struct peer *peer, uint32_t id)
 {
 	struct exchange *exchange = *place_of(peer, id);

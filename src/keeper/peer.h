@@ -82,6 +82,7 @@ void peer_flush(struct peer *peer, uint64_t now_ms);
 /* -EPROTO when the number is in use, or there are too many. */
 int peer_add_exchange(struct peer *peer, struct exchange *exchange) must_check;
 void peer_remove_exchange(struct peer *peer, const struct exchange *exchange);
+size_t peer_count_exchanges(const struct peer *peer); /* under way */
 
 /* The run that a token has named. NULL with what `err` says when there are too many. */
 struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64_t now_ms,

@@ -9,7 +9,7 @@
 #include "base/die.h"
 #include "keeper/spend_log.h"
 
-#define FIRST_S     86400  /* how far back the first round looks */
+#define FIRST_S     604800 /* how far back the first round looks */
 #define LONG_CALL_S 3600   /* a call may last so long before it is in the log */
 #define OPEN_MAX    200000 /* calls that the store has not answered for */
 

@@ -510,3 +510,18 @@ def test_all_listeners_move(root_place, origin, bank, certificates):
                 with pytest.raises(ConnectionRefusedError):
                     certificate_at(port)
                 load.Run(last.path, "r-c").close()
+
+
+def test_an_open_gate_goes_to_the_successor(root_place, origin, bank):
+    """It has no end by which the one before could be over."""
+    first = start(root_place, origin, keeper={"drain_timeout": "1s", "token_keys": {"k1": "env:TOKEN_KEY"}})
+    sign = f"X-Run-Token: {load.token('open', shared.TOKEN_KEY)}"
+    with ending(first), agent.gate(root_place, "--keeper", first.address) as gate:
+        gate.wait()
+        assert gate.ask(agent.post({"model": "m"}, sign)).status == 200
+        second = take_over(first)
+        with ending(second):
+            assert first.wait() == 0
+            checks.wait_until(lambda: 'warder_links_total{link="open"} 1' in str(second.get("/metrics")[1]))
+            assert gate.ask(agent.post({"model": "m"}, sign)).status == 200
+            assert gate.end() == 0
