@@ -67,5 +67,5 @@ def test_the_manual_pages_are_installed(tmp_path):
     subprocess.run(["meson", "install", "-C", harness.BUILD, "--no-rebuild", "--quiet",
                     "--destdir", tmp_path], check=True)
     names = {path.name for path in tmp_path.rglob("*.1")}
-    assert names == {"warder.1", "warder-audit.1", "warder-check.1", "warder-gate.1", "warder-run.1",
-                     "warder-token.1"}
+    assert names == {"warder.1", "warder-audit.1", "warder-check.1", "warder-gate.1", "warder-keeper.1",
+                     "warder-ps.1", "warder-run.1", "warder-spend.1", "warder-token.1"}
