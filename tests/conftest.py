@@ -92,3 +92,16 @@ if "asan" in harness.BUILD.name:
                       "integration/test_egress_escape.py", "integration/test_egress_many.py",
                       "integration/test_egress_ports.py", "integration/test_egress_rebind.py",
                       "integration/test_egress_secrets.py"]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "waits: takes long because of a time that is waited for, and shows "
+                                       "nothing about memory; not run again under sanitizers")
+
+
+def pytest_collection_modifyitems(config, items):
+    if "asan" not in harness.BUILD.name:
+        return
+    left_out = [item for item in items if item.get_closest_marker("waits")]
+    items[:] = [item for item in items if not item.get_closest_marker("waits")]
+    config.hook.pytest_deselected(items=left_out)

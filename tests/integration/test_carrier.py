@@ -452,6 +452,7 @@ print(carrier.failed(), int(time.monotonic() - started), sep="|")
 """
 
 
+@pytest.mark.waits
 def test_a_network_that_is_dead_ends_the_run(tmp_path):
     """In namespaces of their own, whose loopback is taken down; it takes its half minute."""
     top = pathlib.Path(__file__).resolve().parents[1]

@@ -254,7 +254,7 @@ def test_a_run_of_tokens_is_revoked_at_the_other(root_place, origin, server, tmp
         begun = time.monotonic()
         assert other.revoke("t-1").returncode == 0
         shared.assert_cut(wires[0], "run_revoked")
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 10
         origin.connections[1].send(upstream.LAST_CHUNK)  # control: nobody else is
         wires[1].until(upstream.LAST_CHUNK)
 
@@ -404,6 +404,7 @@ def test_streams_go_on_while_the_store_is_away(root_place, origin, server):
 
 # ---- a keeper that is killed ----
 
+@pytest.mark.waits
 def test_a_keeper_that_is_killed(root_place, origin):
     """After a time it counts as gone: its places are free, and its runs may begin elsewhere."""
     origin.script = shared.answer_or_stream

@@ -300,6 +300,7 @@ def test_an_opening_that_got_no_answer_is_closed_again(own_server, start):
     assert client.ask("open r1")["verdict"] == HAS_LINK
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_server_that_was_away_is_no_keeper_that_has_died(own_server, start, comes_back):
     alive_ms = 4000
