@@ -232,6 +232,7 @@ static void on_told(struct store_call *call, uint64_t now_ms)
 
 /* ---- questions ---- */
 
+/* The store may answer at once, and then it is gone: nobody touches it after asking. */
 static struct lent_question *question_new(struct lender *lender, struct bytes *words)
 {
 	struct lent_question *question = calloc(1, sizeof(*question));
@@ -308,9 +309,10 @@ static bool ask_meter(struct lent_question *question, struct bytes words, uint64
 
 	question->meter = (struct store_meter){ .on_done = on_meter };
 	question->meter.meter = words_next(&words);
-	if (question->meter.meter)
-		store->ops->read_meter(store, &question->meter, now_ms);
-	return question->meter.meter != NULL;
+	if (!question->meter.meter)
+		return false;
+	store->ops->read_meter(store, &question->meter, now_ms);
+	return true;
 }
 
 static bool ask_revoke(struct lent_question *question, struct bytes words, uint64_t now_ms)
@@ -319,9 +321,10 @@ static bool ask_revoke(struct lent_question *question, struct bytes words, uint6
 
 	question->revocation = (struct store_revocation){ .on_done = on_revoked };
 	question->revocation.run_id = words_next(&words);
-	if (question->revocation.run_id)
-		store->ops->revoke(store, &question->revocation, now_ms);
-	return question->revocation.run_id != NULL;
+	if (!question->revocation.run_id)
+		return false;
+	store->ops->revoke(store, &question->revocation, now_ms);
+	return true;
 }
 
 static bool ask_call(struct lent_question *question, struct bytes words, uint64_t now_ms)
