@@ -558,7 +558,8 @@ def test_a_hundred_megabytes_each_way_arrive_as_they_were_sent(certificates):
     sender.start()
     assert receive_digest(carrier.gate, size) == digest
     sender.join()
-    assert resident_kb(carrier) < before + 4096 and before < 40 << 10
+    if not IS_SANITIZED:  # which keeps what was freed
+        assert resident_kb(carrier) < before + 4096 and before < 40 << 10
     carrier.close()
     server.close()
 
@@ -618,7 +619,8 @@ def test_whoever_is_slow_slows_the_other(keeper, carrier, slow):
     sent = fill(sender.send, data)
     # Sockets take some megabytes themselves; the carrier does not.
     assert sent < 24 << 20
-    assert resident_kb(carrier) - idle < 4 * HIGH >> 10
+    if not IS_SANITIZED:
+        assert resident_kb(carrier) - idle < 4 * HIGH >> 10
     # The other way is still open.
     if slow == "keeper":
         keeper.send(notice(b"-", b"y.test"))
