@@ -104,30 +104,6 @@ void keeper_notice(struct keeper *keeper, enum notice_event event, uint64_t now_
 		notice_write(keeper->notices, event, now_ms, notice);
 }
 
-void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
-				const char *from, const char *code)
-{
-	struct audit_decision decision = {
-		.attempt = *run_id ? attempt : AUDIT_UNSET,
-		.exchange = AUDIT_UNSET,
-		.method = BYTES("LINK"),
-		.reason = bytes_of(code),
-	};
-
-	if (*run_id)
-		decision.run_id = bytes_of(run_id);
-	if (*from)
-		decision.host = bytes_of(from);
-	keeper->metrics.runs_refused++;
-	keeper->has_decision = true;
-	audit_add_decision(&keeper->audit, &decision);
-	keeper_after_record(keeper);
-	keeper_notice(keeper, NOTICE_RUN_REFUSED, clock_now_ms(),
-		      &(struct notice){ .run_id = *run_id ? run_id : NULL,
-					.code = code,
-					.text = *from ? from : NULL });
-}
-
 /* Writes the records; how that goes is counted. */
 static int flush_records(struct keeper *keeper)
 {
@@ -144,6 +120,33 @@ static int flush_records(struct keeper *keeper)
 			      clock_now_ms(),
 			      &(struct notice){ .text = r < 0 ? strerror(-r) : NULL });
 	return r;
+}
+
+void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
+				const char *from, const char *code)
+{
+	struct audit_decision decision = {
+		.attempt = *run_id ? attempt : AUDIT_UNSET,
+		.exchange = AUDIT_UNSET,
+		.method = BYTES("LINK"),
+		.reason = bytes_of(code),
+	};
+
+	if (*run_id)
+		decision.run_id = bytes_of(run_id);
+	if (*from)
+		decision.host = bytes_of(from);
+	keeper->metrics.runs_refused++;
+	keeper->has_decision = true;
+	keeper->metrics.audit_records++;
+	audit_add_decision(&keeper->audit, &decision);
+	/* Whoever is sent away hears it next, and that must not be before it is written. */
+	if (flush_records(keeper) < 0)
+		keeper->has_audit_failed = true;
+	keeper_notice(keeper, NOTICE_RUN_REFUSED, clock_now_ms(),
+		      &(struct notice){ .run_id = *run_id ? run_id : NULL,
+					.code = code,
+					.text = *from ? from : NULL });
 }
 
 /* ---- turns ---- */
