@@ -153,7 +153,7 @@ class Keeper:
         """Ends it in order; it must have lived until then, and its records hold together."""
         assert self.process.poll() is None, self.log.read_text()
         self.process.send_signal(signal.SIGTERM)
-        checks.wait_until(lambda: self.notices("draining"))
+        checks.wait_until(lambda: self.notices("draining"), 40)
         self.process.send_signal(signal.SIGTERM)  # the second time it means at once
         try:
             status = self.process.wait(timeout=30)
