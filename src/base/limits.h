@@ -3,6 +3,7 @@
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct limits {
@@ -13,5 +14,11 @@ struct limits {
 	uint64_t spend;       /* money, as in base/money.h */
 	uint64_t duration_ms; /* of a run, from its first beginning */
 };
+
+/* Whether anything has to be reserved because of them; for time nothing has. */
+static inline bool limits_are_any(const struct limits *limits)
+{
+	return limits->rate_milli || limits->concurrent || limits->bytes || limits->spend;
+}
 
 #endif

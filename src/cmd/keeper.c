@@ -218,10 +218,8 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 /* Limits of one run are counted in memory: they end with it. */
 static bool has_limits(const struct keeper_config *config)
 {
-	const struct limits *run = &config->run_limits;
-
-	return run->rate_milli || run->concurrent || run->bytes || run->spend ||
-	       config->account_limit_count > 0 || config->host_limit_count > 0;
+	return limits_are_any(&config->run_limits) || config->account_limit_count > 0 ||
+	       config->host_limit_count > 0;
 }
 
 static void on_news(struct store *store, enum store_news news, const char *about, uint64_t now_ms)

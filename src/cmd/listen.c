@@ -51,6 +51,11 @@ static int read_id(const char *text, bool is_group, uint32_t *ret_id)
 	return 0;
 }
 
+int listen_find_user(const char *text, uid_t *ret_uid)
+{
+	return read_id(text, false, ret_uid);
+}
+
 /* Leaves alone what the text does not name. */
 static int read_owner(const char *text, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
 {

@@ -17,6 +17,9 @@ int listen_unix(const struct socket_config *config, int *ret_fd, struct err *err
 int listen_unix_packets(const struct socket_config *config, int *ret_fd,
 			struct err *err) must_check;
 
+/* The id of a user, by name or as a number. 0 or -ENOENT. */
+int listen_find_user(const char *text, uid_t *ret_uid) must_check;
+
 /* A TCP socket at ADDRESS:PORT. */
 int listen_tcp(const char *address, int *ret_fd, struct err *err) must_check;
 

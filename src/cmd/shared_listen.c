@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who may come to a shared keeper, and where: its sockets, and what is behind each. */
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -18,37 +17,21 @@ static bool is_enabled(void)
 	return value && (strcmp(value, "1") == 0 || strcmp(value, "true") == 0);
 }
 
-static int find_user(const char *name, uid_t *ret_uid, struct err *err)
-{
-	const struct passwd *user = getpwnam(name);
-	char *end;
-	unsigned long uid;
-
-	if (user) {
-		*ret_uid = user->pw_uid;
-		return 0;
-	}
-	errno = 0;
-	uid = strtoul(name, &end, 10);
-	if (*end || errno || name[0] < '0' || name[0] > '9' || uid >= UINT32_MAX)
-		return err_say(err, ENOENT, "--control-user: there is no user '%.60s'", name);
-	*ret_uid = (uid_t)uid;
-	return 0;
-}
-
 int shared_find_users(struct shared *shared, const struct shared_config *config, struct err *err)
 {
-	int r = 0;
-
 	if ((config->control_user_count > 0 || config->listen.host) && !is_enabled())
 		return err_say(err, EPERM,
 			       "%s would let others start runs, and that is off: "
 			       "SANDBOX_ENABLED=1 in the environment turns it on",
 			       config->listen.host ? "--listen" : "--control-user");
-	for (; r == 0 && shared->user_count < config->control_user_count; shared->user_count++)
-		r = find_user(config->control_users[shared->user_count],
-			      &shared->users[shared->user_count], err);
-	return r;
+	for (; shared->user_count < config->control_user_count; shared->user_count++) {
+		const char *name = config->control_users[shared->user_count];
+
+		if (listen_find_user(name, &shared->users[shared->user_count]) < 0)
+			return err_say(err, ENOENT, "--control-user: there is no user '%.60s'",
+				       name);
+	}
+	return 0;
 }
 
 /* ---- listening ---- */

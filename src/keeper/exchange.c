@@ -24,17 +24,22 @@ static struct keeper *keeper_of(const struct exchange *exchange)
 	return exchange->peer->keeper;
 }
 
-/* Before a token has said whose it is, only the link may. */
+/* Before a token has said whose it is, only the link may; NULL when that does not, either. */
+static const struct run *find_run(const struct exchange *exchange)
+{
+	return exchange->run ? exchange->run : exchange->peer->run;
+}
+
 static const char *run_id_of(const struct exchange *exchange)
 {
-	const struct run *run = exchange->run ? exchange->run : exchange->peer->run;
+	const struct run *run = find_run(exchange);
 
 	return run ? run->run_id : "";
 }
 
 static uint32_t attempt_of(const struct exchange *exchange)
 {
-	const struct run *run = exchange->run ? exchange->run : exchange->peer->run;
+	const struct run *run = find_run(exchange);
 
 	return run ? run->attempt : 0;
 }

@@ -32,11 +32,6 @@ static void hold_free(struct hold *hold)
 
 /* ---- which limits there are ---- */
 
-static bool is_any(const struct limits *limits)
-{
-	return limits->rate_milli || limits->concurrent || limits->bytes || limits->spend;
-}
-
 static const struct limits *find_account(const struct keeper_config *config, const char *account)
 {
 	const struct limits *others = NULL;
@@ -76,7 +71,7 @@ static void add_claim(struct hold *hold, const char *kind, const char *name,
 	struct store_claim *claim = &reservation->claims[reservation->claim_count];
 	char meter[METER_MAX];
 
-	if (!limits || !is_any(limits))
+	if (!limits || !limits_are_any(limits))
 		return;
 	snprintf(meter, sizeof(meter), "%s:%s", kind, name);
 	hold->meters[reservation->claim_count] = strdup(meter);
@@ -153,8 +148,8 @@ bool limiter_ask(struct exchange *exchange)
 	struct hold *hold;
 
 	/* Only the store knows whether a token's run is revoked. */
-	if (!keeper->store || (exchange->peer->kind != PEER_OPEN && !is_any(&config->run_limits) &&
-			       !account && !host))
+	if (!keeper->store || (exchange->peer->kind != PEER_OPEN &&
+			       !limits_are_any(&config->run_limits) && !account && !host))
 		return false;
 	hold = hold_new(exchange);
 	add_claim(hold, "run", run->run_id, &config->run_limits);

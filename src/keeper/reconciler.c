@@ -161,15 +161,6 @@ static void finish_round(struct reconciler *reconciler, uint64_t now_ms)
 	end_round(reconciler, now_ms);
 }
 
-static bool is_asked_before(const struct keeper_config *config, size_t llm)
-{
-	for (size_t i = 0; i < llm; i++)
-		if (config->llms[i].provider->is_litellm &&
-		    strcmp(config->llms[i].url.authority, config->llms[llm].url.authority) == 0)
-			return true;
-	return false;
-}
-
 static void on_log_done(void *owner, const struct err *err, uint64_t now_ms);
 
 /* The next LiteLLM, or the end. */
@@ -188,7 +179,7 @@ static void read_next(struct reconciler *reconciler, uint64_t now_ms)
 	size_t i = reconciler->llm;
 
 	while (i < config->llm_count &&
-	       (!config->llms[i].provider->is_litellm || is_asked_before(config, i)))
+	       (!config->llms[i].provider->is_litellm || spend_log_is_known(config, i)))
 		i++;
 	reconciler->llm = i + 1;
 	if (i >= config->llm_count) {

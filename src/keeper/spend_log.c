@@ -229,6 +229,18 @@ static void ask(struct spend_log *log, uint64_t now_ms)
 	buf_fini(&target);
 }
 
+bool spend_log_is_known(const struct keeper_config *config, size_t index)
+{
+	const struct url *url = &config->llms[index].url;
+
+	for (size_t i = 0; i < index; i++)
+		if (config->llms[i].provider->is_litellm &&
+		    strcmp(config->llms[i].url.authority, url->authority) == 0 &&
+		    config->llms[i].url.is_tls == url->is_tls)
+			return true;
+	return false;
+}
+
 struct spend_log *spend_log_start(struct net *net, struct loop *loop, struct tls_client *tls,
 				  const struct spend_log_query *query, uint64_t now_ms)
 {

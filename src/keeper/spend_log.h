@@ -39,6 +39,9 @@ struct spend_log_query {
 	void *owner;
 };
 
+/* Whether an LLM before it in the configuration has the same log. */
+bool spend_log_is_known(const struct keeper_config *config, size_t index);
+
 struct spend_log;
 
 /* Nothing is called from here, only from the loop. What the query points to must stay until the

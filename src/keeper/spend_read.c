@@ -57,19 +57,6 @@ static int read_one(struct waiting *waiting, struct net *net, struct tls_client 
 	return waiting->result;
 }
 
-/* Several routes may lead to one LiteLLM, which has one log. */
-static bool is_asked_already(const struct keeper_config *config, size_t index)
-{
-	const struct url *url = &config->llms[index].url;
-
-	for (size_t i = 0; i < index; i++)
-		if (config->llms[i].provider->is_litellm &&
-		    strcmp(config->llms[i].url.authority, url->authority) == 0 &&
-		    config->llms[i].url.is_tls == url->is_tls)
-			return true;
-	return false;
-}
-
 /* With the loop and what is on it; whatever was made is freed here. */
 static int read_all(struct waiting *waiting, const struct keeper_config *config,
 		    struct tls_client *tls)
@@ -82,7 +69,7 @@ static int read_all(struct waiting *waiting, const struct keeper_config *config,
 		struct secret *key = NULL;
 		struct upstream upstream;
 
-		if (!config->llms[i].provider->is_litellm || is_asked_already(config, i))
+		if (!config->llms[i].provider->is_litellm || spend_log_is_known(config, i))
 			continue;
 		count++;
 		if (config->llms[i].key)
