@@ -53,10 +53,10 @@ static void refuse(struct enrolment *enrolment, uint64_t now_ms)
 }
 
 /* Its time began with its first link, whatever has become of that. */
-static void set_end(struct run *run, uint64_t begun_at, uint64_t now_ms)
+static void set_end(struct run *run, uint64_t begun_ms, uint64_t now_ms)
 {
 	uint64_t limit_ms = run->terms->charter->config->run_limits.duration_ms;
-	uint64_t wall_ms = clock_ms(CLOCK_REALTIME), begun_ms = begun_at * 1000;
+	uint64_t wall_ms = clock_ms(CLOCK_REALTIME);
 	uint64_t gone_ms = wall_ms > begun_ms ? wall_ms - begun_ms : 0;
 
 	if (limit_ms)
@@ -74,7 +74,7 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 		*enrolment->place = NULL;
 	if (request->verdict == STORE_GRANTED && enrolment->on_done) {
 		run->is_enrolled = true;
-		set_end(run, request->begun_at, now_ms);
+		set_end(run, request->begun_ms, now_ms);
 		enrolment->on_done(enrolment->owner, run, NULL, now_ms);
 	} else {
 		if (request->verdict == STORE_GRANTED)

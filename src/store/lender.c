@@ -190,7 +190,7 @@ static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
 
 static void on_opened(struct store_run *run, uint64_t now_ms)
 {
-	const uint64_t numbers[] = { run->begun_at };
+	const uint64_t numbers[] = { run->begun_ms };
 	struct lent_question *question = (struct lent_question *)(void *)run;
 	struct lender *lender = question->lender;
 	struct lent_run *open;

@@ -131,8 +131,8 @@ static void answer_open(void *object, enum store_verdict verdict, struct bytes w
 	struct store_run *run = object;
 
 	run->verdict = verdict;
-	if (!words_next_number(&words, &run->begun_at))
-		run->begun_at = 0;
+	if (!words_next_number(&words, &run->begun_ms))
+		run->begun_ms = 0;
 	run->on_done(run, now_ms);
 }
 

@@ -422,17 +422,17 @@ static enum store_verdict begin_run(struct local *local, struct store_run *asked
 	if (run && run->has_link)
 		return STORE_HAS_LINK;
 	if (!run) {
-		uint64_t begun_at;
+		uint64_t begun_ms;
 
-		if (!local_write_run(local, asked->run_id, &begun_at))
+		if (!local_write_run(local, asked->run_id, &begun_ms))
 			return STORE_UNREACHABLE;
 		run = local_alloc(sizeof(*run));
 		snprintf(run->id, sizeof(run->id), "%s", asked->run_id);
-		run->begun_at = begun_at;
+		run->begun_ms = begun_ms;
 		table_add(&local->runs, &run->entry, run->id);
 	}
 	run->has_link = true;
-	asked->begun_at = run->begun_at;
+	asked->begun_ms = run->begun_ms;
 	return STORE_GRANTED;
 }
 

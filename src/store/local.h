@@ -66,7 +66,7 @@ struct call {
 /* A run with a link; without a journal also one that had a link. */
 struct open_run {
 	struct table_entry entry;
-	uint64_t begun_at;
+	uint64_t begun_ms;
 	bool has_link;
 	char id[RUNID_MAX + 1];
 };
@@ -141,7 +141,7 @@ bool local_load(struct local *local) must_check; /* what was left, once */
 bool local_load_tally(struct local *local, struct tally *tally) must_check;
 bool local_write(struct local *local) must_check; /* all that has changed, or a probe */
 bool local_write_run(struct local *local, const char *run_id,
-		     uint64_t *ret_begun_at) must_check; /* now, unless it has begun before */
+		     uint64_t *ret_begun_ms) must_check; /* now, unless it has begun before */
 bool local_write_revocation(struct local *local, const char *run_id) must_check;
 void local_add_revoked(struct local *local, const char *run_id);
 

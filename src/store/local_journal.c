@@ -213,25 +213,25 @@ bool local_write(struct local *local)
 	return true;
 }
 
-bool local_write_run(struct local *local, const char *run_id, uint64_t *ret_begun_at)
+bool local_write_run(struct local *local, const char *run_id, uint64_t *ret_begun_ms)
 {
 	const struct journal_ops *ops;
-	uint64_t begun_at = 0;
+	uint64_t begun_ms = 0;
 	int r;
 
-	*ret_begun_at = clock_ms(CLOCK_REALTIME) / 1000;
+	*ret_begun_ms = clock_ms(CLOCK_REALTIME);
 	if (!local->journal)
 		return true;
 	ops = local->journal->ops;
-	if (ops->load_run(local->journal, run_id, &begun_at) < 0)
+	if (ops->load_run(local->journal, run_id, &begun_ms) < 0)
 		return note_failure(local);
-	if (begun_at > 0) {
-		*ret_begun_at = begun_at;
+	if (begun_ms > 0) {
+		*ret_begun_ms = begun_ms;
 		return true;
 	}
 	r = ops->begin(local->journal);
 	if (r == 0)
-		r = ops->put_run(local->journal, run_id, *ret_begun_at);
+		r = ops->put_run(local->journal, run_id, *ret_begun_ms);
 	return end_transaction(local, r);
 }
 

@@ -112,7 +112,7 @@ static void answer_open(struct pgask_book *book, void *item, char *const *values
 	struct store_run *run = item;
 
 	run->verdict = (enum store_verdict)number_of(values[0]);
-	run->begun_at = number_of(values[1]);
+	run->begun_ms = number_of(values[1]);
 	if (run->verdict == STORE_GRANTED)
 		watch_open(&book->watch, run->run_id);
 	run->on_done(run, now_ms);

@@ -351,7 +351,7 @@ BEGIN
 	END $f$;
 
 	CREATE FUNCTION warder.open_runs(me text, mine bigint, alive_ms bigint, ids text[], accounts text[],
-		attempts bigint[]) RETURNS TABLE (verdict int, begun_s bigint) LANGUAGE plpgsql AS $f$
+		attempts bigint[]) RETURNS TABLE (verdict int, begun_ms bigint) LANGUAGE plpgsql AS $f$
 	DECLARE
 		verdicts int[] := array_fill(0, ARRAY[cardinality(ids)]);
 		begun timestamptz[] := array_fill(NULL::timestamptz, ARRAY[cardinality(ids)]);
@@ -377,7 +377,7 @@ BEGIN
 					WHERE id = ids[i];
 			END IF;
 		END LOOP;
-		RETURN QUERY SELECT u.verdict, floor(extract(epoch FROM u.begun))::bigint
+		RETURN QUERY SELECT u.verdict, floor(extract(epoch FROM u.begun) * 1000)::bigint
 			FROM unnest(verdicts, begun) u (verdict, begun);
 	END $f$;
 

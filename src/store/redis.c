@@ -225,7 +225,7 @@ static void on_opened(struct redis_task *task, const struct redisReply *reply, u
 	struct store_run *run = task->request;
 
 	run->verdict = verdict_of(task, reply);
-	run->begun_at = redis_reply_number(reply, 1);
+	run->begun_ms = redis_reply_number(reply, 1);
 	if (run->verdict == STORE_GRANTED)
 		begin_watch(redis, task->id, now_ms);
 	run->on_done(run, now_ms);

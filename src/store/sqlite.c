@@ -29,7 +29,7 @@ static const char schema[] =
 	"CREATE TABLE hold (id TEXT PRIMARY KEY, meter_1 TEXT, meter_2 TEXT, meter_3 TEXT,"
 	" bytes INTEGER NOT NULL, spend INTEGER NOT NULL, made_at INTEGER NOT NULL,"
 	" call_id TEXT NOT NULL) STRICT, WITHOUT ROWID;"
-	"CREATE TABLE run (id TEXT PRIMARY KEY, begun_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE run (id TEXT PRIMARY KEY, begun_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
 	"CREATE TABLE revocation (run_id TEXT PRIMARY KEY, revoked_at INTEGER NOT NULL)"
 	" STRICT, WITHOUT ROWID;"
 	"CREATE TABLE call (id TEXT PRIMARY KEY, cost INTEGER NOT NULL, is_truth INTEGER NOT NULL,"
@@ -74,7 +74,7 @@ static const char *const statements[STATEMENT_COUNT] = {
 	[PUT_RUN] = "INSERT OR REPLACE INTO run VALUES (?1, ?2)",
 	[PUT_REVOCATION] = "INSERT OR REPLACE INTO revocation VALUES (?1, ?2)",
 	[LOAD_METER] = "SELECT bytes, spent FROM meter WHERE name = ?1",
-	[LOAD_RUN] = "SELECT begun_at FROM run WHERE id = ?1",
+	[LOAD_RUN] = "SELECT begun_ms FROM run WHERE id = ?1",
 	[LOAD_CALL] = "SELECT cost, is_truth FROM call WHERE id = ?1",
 	[LOAD_HOLDS] = ("SELECT id, meter_1, meter_2, meter_3, bytes, spend, made_at, call_id"
 			" FROM hold"),
@@ -247,12 +247,12 @@ static int put_call(struct journal *journal, const struct journal_call *call)
 	return r == 0 ? prune_calls(sqlite, 2) : r;
 }
 
-static int put_run(struct journal *journal, const char *run_id, uint64_t begun_at)
+static int put_run(struct journal *journal, const char *run_id, uint64_t begun_ms)
 {
 	struct sqlite *sqlite = sqlite_of(journal);
 
 	bind_text(sqlite->prepared[PUT_RUN], 1, run_id);
-	bind_number(sqlite->prepared[PUT_RUN], 2, begun_at);
+	bind_number(sqlite->prepared[PUT_RUN], 2, begun_ms);
 	return run(sqlite, PUT_RUN);
 }
 
@@ -296,12 +296,12 @@ static int load_meter(struct journal *journal, const char *name, uint64_t *ret_b
 	return r < 0 ? r : 0;
 }
 
-static int load_run(struct journal *journal, const char *run_id, uint64_t *ret_begun_at)
+static int load_run(struct journal *journal, const char *run_id, uint64_t *ret_begun_ms)
 {
 	int r;
 
-	*ret_begun_at = 0;
-	r = load_numbers(journal, LOAD_RUN, run_id, ret_begun_at, NULL);
+	*ret_begun_ms = 0;
+	r = load_numbers(journal, LOAD_RUN, run_id, ret_begun_ms, NULL);
 	return r < 0 ? r : 0;
 }
 

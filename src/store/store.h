@@ -89,7 +89,7 @@ struct store_run {
 	uint32_t attempt;
 	/* The answer: GRANTED, IS_REVOKED, HAS_LINK or UNREACHABLE. */
 	enum store_verdict verdict;
-	uint64_t begun_at; /* the first time, in seconds since 1970 */
+	uint64_t begun_ms; /* the first time, in milliseconds since 1970 */
 	void (*on_done)(struct store_run *run, uint64_t now_ms);
 };
 

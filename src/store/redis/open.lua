@@ -1,5 +1,5 @@
 -- ARGV: keeper, number, run
--- Answers with the verdict, and when the run began.
+-- Answers with the verdict, and when the run began, in milliseconds.
 local keeper, number, run = ARGV[1], ARGV[2], ARGV[3]
 local values = redis.call('HMGET', key('run', run), 'begun', 'link')
 local begun, link = values[1], values[2]
@@ -13,7 +13,10 @@ end
 if link and lives(link) then
 	return { 'link', begun }
 end
-begun = begun or tostring((now()))
+if not begun then
+	local seconds, micros = now()
+	begun = string.format('%.0f', seconds * 1000 + math.floor(micros / 1000))
+end
 redis.call('HSET', key('run', run), 'begun', begun, 'link', keeper)
 redis.call('PERSIST', key('run', run))
 redis.call('SADD', key('runs', keeper), run)

@@ -204,7 +204,7 @@ static void on_opened(struct store_run *run, uint64_t now_ms)
 	OWNER_OF(run, struct opening, run)->is_done = true;
 }
 
-static enum store_verdict open_attempt(uint32_t attempt, uint64_t *ret_begun_at)
+static enum store_verdict open_attempt(uint32_t attempt, uint64_t *ret_begun_ms)
 {
 	struct opening opening = { .run = { .run_id = self.run,
 					    .account = self.account,
@@ -213,8 +213,8 @@ static enum store_verdict open_attempt(uint32_t attempt, uint64_t *ret_begun_at)
 
 	store->ops->open_run(store, &opening.run, now());
 	wait_for(&opening.is_done);
-	if (ret_begun_at)
-		*ret_begun_at = opening.run.begun_at;
+	if (ret_begun_ms)
+		*ret_begun_ms = opening.run.begun_ms;
 	return opening.run.verdict;
 }
 
