@@ -144,13 +144,20 @@ static void explain_times(const struct shared_config *config)
 	printf("keeper   the log is written as %s\n", config->log);
 }
 
+static void explain_keys(const struct shared_key_list *list, const char *what)
+{
+	for (size_t i = 0; i < list->count; i++)
+		printf("keeper   run tokens of %s are good when signed with key %s; it comes from "
+		       "%s\n",
+		       what, list->keys[i].id, explain_source(list->keys[i].source));
+}
+
 void explain_shared(const struct shared_config *config)
 {
 	explain_control(config);
 	explain_listen(config);
-	for (size_t i = 0; i < config->token_key_count; i++)
-		printf("keeper   run tokens signed with key %s are good; it comes from %s\n",
-		       config->token_keys[i].id, explain_source(config->token_keys[i].source));
+	explain_keys(&config->link_keys, "links");
+	explain_keys(&config->token_keys, "requests at gates");
 	explain_endpoint("metrics and health are", &config->admin);
 	if (config->admin.path || config->admin.host)
 		printf("\n");

@@ -260,7 +260,7 @@ static int open_all(struct private_keeper *own, const struct keeper_config *conf
 		r = settle(config, err);
 	if (r == 0)
 		r = peer_open(&own->keeper, &link, run,
-			      charter->keyring.count > 0 ? PEER_OPEN : PEER_LOCAL, &peer, err);
+			      charter->token_keys.count > 0 ? PEER_OPEN : PEER_LOCAL, &peer, err);
 	if (!peer) {
 		run_free(run);
 		return r;

@@ -29,14 +29,13 @@ const struct shared_config *shared_charter_config(const struct charter *charter)
 	return &((const struct reading *)(const void *)charter->config)->config;
 }
 
-static int add_token_keys(struct charter *charter, struct err *err)
+static int add_keys(struct charter *charter, struct keyring *ring,
+		    const struct shared_key_list *list, struct err *err)
 {
-	const struct shared_config *config = shared_charter_config(charter);
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < config->token_key_count; i++)
-		r = charter_add_token_key(charter, config->token_keys[i].id,
-					  config->token_keys[i].source, err);
+	for (size_t i = 0; r == 0 && i < list->count; i++)
+		r = charter_add_key(charter, ring, list->keys[i].id, list->keys[i].source, err);
 	return r;
 }
 
@@ -55,7 +54,9 @@ static int make_charter(struct reading *reading, struct charter **ret_charter, s
 		return r;
 	}
 	charter->on_free = on_charter_free;
-	r = add_token_keys(charter, err);
+	r = add_keys(charter, &charter->token_keys, &reading->config.token_keys, err);
+	if (r == 0)
+		r = add_keys(charter, &charter->link_keys, &reading->config.link_keys, err);
 	secret_forget_lent();
 	if (r < 0)
 		charter_unref(charter);

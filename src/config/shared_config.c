@@ -159,30 +159,29 @@ static int read_store(void *data, const struct option *option, const char *text,
 }
 
 /* ID=SOURCE; the text may be a key itself, by mistake, so that an error has no more than an id. */
-static int read_token_key(void *data, const struct option *option, const char *text,
-			  struct err *err)
+static int read_key(void *data, const struct option *option, const char *text, struct err *err)
 {
 	struct shared_config *config = data;
-	struct shared_token_key *key = &config->token_keys[config->token_key_count];
+	struct shared_key_list *list = (void *)((char *)data + option->offset);
 	size_t len = strcspn(text, "=");
+	const char *id;
 
 	if (!text[len] || len > SHARED_KEY_ID_MAX || !has_only(text, len, DIGITS LETTERS "_-"))
 		return err_say(err, EINVAL,
 			       "--%s: is %s; an id is up to %d letters, digits, dashes and "
 			       "underscores",
 			       option->name, option->argument, SHARED_KEY_ID_MAX);
-	if (config->token_key_count == SHARED_TOKEN_KEYS_MAX)
+	if (list->count == SHARED_KEYS_MAX)
 		return err_say(err, E2BIG, "--%s: more than %d keys", option->name,
-			       SHARED_TOKEN_KEYS_MAX);
-	key->id = arena_printf(&config->keeper.arena, "%.*s", (int)len, text);
-	key->source = text + len + 1;
-	for (size_t i = 0; i < config->token_key_count; i++)
-		if (strcmp(config->token_keys[i].id, key->id) == 0)
-			return err_say(err, EEXIST, "--%s: %s is given twice", option->name,
-				       key->id);
-	if (keeper_check_outer_source(option->name, key->source, err) < 0)
+			       SHARED_KEYS_MAX);
+	id = arena_printf(&config->keeper.arena, "%.*s", (int)len, text);
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->keys[i].id, id) == 0)
+			return err_say(err, EEXIST, "--%s: %s is given twice", option->name, id);
+	if (keeper_check_outer_source(option->name, text + len + 1, err) < 0)
 		return -EINVAL;
-	config->token_key_count++;
+	list->keys[list->count].id = id;
+	list->keys[list->count++].source = text + len + 1;
 	return 0;
 }
 
@@ -197,16 +196,16 @@ static int read_keeper(void *data, const struct option *option, const char *text
 /* ---- the table ---- */
 
 static const struct option rows[] = {
-#define FLAG      OPTION_FLAG, NULL
-#define STRING    OPTION_STRING, NULL
-#define CHOICE    OPTION_CHOICE, NULL
-#define DURATION  OPTION_DURATION, NULL
-#define ENDPOINT  OPTION_OWN, read_endpoint
-#define MODE      OPTION_OWN, read_mode
-#define USER      OPTION_OWN, read_user
-#define SOURCE    OPTION_OWN, read_source
-#define STORE     OPTION_OWN, read_store
-#define TOKEN_KEY OPTION_OWN, read_token_key
+#define FLAG     OPTION_FLAG, NULL
+#define STRING   OPTION_STRING, NULL
+#define CHOICE   OPTION_CHOICE, NULL
+#define DURATION OPTION_DURATION, NULL
+#define ENDPOINT OPTION_OWN, read_endpoint
+#define MODE     OPTION_OWN, read_mode
+#define USER     OPTION_OWN, read_user
+#define SOURCE   OPTION_OWN, read_source
+#define STORE    OPTION_OWN, read_store
+#define KEY      OPTION_OWN, read_key
 #define SETTING(name, letter, kind, field, low, high, argument, help, detail)                      \
 	{ name,     letter, kind,  offsetof(struct shared_config, field), low, high,               \
 	  argument, help,   detail },
@@ -263,9 +262,9 @@ static int check_listen(const struct shared_config *config, struct err *err)
 		return err_say(err, EINVAL,
 			       "--listen: needs --cert FILE and --cert-key SOURCE, by which runs "
 			       "know that they speak with this keeper");
-	if (config->token_key_count == 0)
+	if (config->link_keys.count == 0)
 		return err_say(err, EINVAL,
-			       "--listen: needs --token-key ID=SOURCE, by which runs of other "
+			       "--listen: needs --link-key ID=SOURCE, by which runs of other "
 			       "machines are known");
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include "config/keeper_config.h"
 
 #define SHARED_USERS_MAX      64
-#define SHARED_TOKEN_KEYS_MAX 8
+#define SHARED_KEYS_MAX 8
 #define SHARED_KEY_ID_MAX     32
 
 enum shared_scheme {
@@ -25,8 +25,11 @@ struct shared_endpoint {
 	uint16_t port;
 };
 
-struct shared_token_key {
-	const char *id, *source;
+struct shared_key_list {
+	struct {
+		const char *id, *source;
+	} keys[SHARED_KEYS_MAX];
+	size_t count;
 };
 
 struct shared_config {
@@ -36,8 +39,7 @@ struct shared_config {
 	const char *control_users[SHARED_USERS_MAX]; /* names, or numbers as text */
 	size_t control_user_count;
 	const char *cert, *cert_key; /* a file, a source */
-	struct shared_token_key token_keys[SHARED_TOKEN_KEYS_MAX];
-	size_t token_key_count;
+	struct shared_key_list token_keys, link_keys; /* of requests' tokens, and of links' */
 	const char *store; /* a URL, or the source of one; NULL: the default */
 	uint64_t reconcile_every_ms, reconcile_grace_ms, drain_ms;
 	const char *log; /* "json" or "text" */

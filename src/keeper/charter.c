@@ -51,17 +51,29 @@ static int open_keys(struct charter *charter, struct err *err)
 			r = charter_open_key(source, &charter->llm_keys[i], err);
 	}
 	if (r == 0 && config->token_secret)
-		r = charter_add_token_key(charter, "default", config->token_secret, err);
+		r = charter_add_key(charter, &charter->token_keys, "default", config->token_secret,
+				    err);
 	return r;
 }
 
-int charter_add_token_key(struct charter *charter, const char *id, const char *source,
-			  struct err *err)
+int charter_add_key(struct charter *charter, struct keyring *ring, const char *id,
+		    const char *source, struct err *err)
 {
+	const struct keyring *other = ring == &charter->link_keys ? &charter->token_keys
+								  : &charter->link_keys;
 	struct secret *secret;
 	int r = secret_open(source, &secret, err);
 
-	return r < 0 ? r : keyring_add(&charter->keyring, id, secret, err);
+	if (r < 0)
+		return r;
+	if (keyring_has(other, secret)) {
+		secret_free(secret);
+		return err_say(err, EEXIST,
+			       "the key '%s' is one for links and for requests at gates: an agent "
+			       "could open a link with its token; make two",
+			       id);
+	}
+	return keyring_add(ring, id, secret, err);
 }
 
 static size_t count_tunnels(const struct keeper_config *config)
@@ -136,7 +148,8 @@ void charter_unref(struct charter *charter)
 	scrub_set_free(charter->scrubs);
 	for (size_t i = 0; i < KEEPER_LLMS_MAX; i++)
 		secret_free(charter->llm_keys[i]);
-	keyring_fini(&charter->keyring);
+	keyring_fini(&charter->token_keys);
+	keyring_fini(&charter->link_keys);
 	policy_fini(&charter->policy);
 	vault_close(&charter->vault);
 	if (charter->tls)

@@ -20,9 +20,10 @@ struct charter {
 	struct policy policy; /* which hosts may be reached */
 	struct vault vault;
 	struct secret *llm_keys[KEEPER_LLMS_MAX]; /* by the number of the LLM, or NULL */
-	struct scrub_set *scrubs; /* of these keys, for all runs where there is no other secret */
-	struct keyring keyring;   /* of tokens; empty: nobody has one */
-	struct tls_client *tls;   /* NULL while no upstream needs it */
+	struct scrub_set *scrubs;  /* of these keys, for all runs where there is no other secret */
+	struct keyring token_keys; /* of requests' run tokens; empty: nobody has one */
+	struct keyring link_keys;  /* of those that links begin with */
+	struct tls_client *tls;    /* NULL while no upstream needs it */
 	void (*on_free)(struct charter *charter); /* or NULL; `config` may go, too */
 };
 
@@ -33,9 +34,12 @@ int charter_new(const struct keeper_config *config, struct charter **ret_charter
 /* Opens the key of an upstream: what no header can hold is refused. */
 int charter_open_key(const char *source, struct secret **ret_key, struct err *err) must_check;
 
-/* What tokens may be signed with, beside what is there. */
-int charter_add_token_key(struct charter *charter, const char *id, const char *source,
-			  struct err *err) must_check;
+/*
+ * What tokens may be signed with, beside what is there, in one of its two rings. An agent may have
+ * a token for requests, and must not open a link with it: no key may be in both.
+ */
+int charter_add_key(struct charter *charter, struct keyring *ring, const char *id,
+		    const char *source, struct err *err) must_check;
 
 /* Whether it has an upstream of the same place and provider, and a key for it. */
 bool charter_has_llm(const struct charter *charter, const struct keeper_llm *llm);

@@ -283,8 +283,8 @@ static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, u
 	struct err err;
 
 	(void)words;
-	if (!obstacle && visitor->control->keeper->charter->keyring.count == 0)
-		obstacle = "this keeper has no key for run tokens; say --token-key ID=SOURCE";
+	if (!obstacle && visitor->control->keeper->charter->token_keys.count == 0)
+		obstacle = "this keeper has no key for tokens of requests; say --token-key ID=SOURCE";
 	if (!obstacle) {
 		visitor->link_fd = take_fd(fd);
 		if (open_peer(visitor, NULL, PEER_OPEN, &err) < 0)

@@ -40,6 +40,15 @@ static int check(const struct keyring *ring, const char *id, const struct secret
 	return 0;
 }
 
+bool keyring_has(const struct keyring *ring, const struct secret *secret)
+{
+	bool has = false;
+
+	for (size_t i = 0; i < ring->count; i++)
+		has |= is_same(ring->keys[i].secret, secret);
+	return has;
+}
+
 int keyring_add(struct keyring *ring, const char *id, struct secret *secret, struct err *err)
 {
 	int r = check(ring, id, secret, err);

@@ -25,6 +25,9 @@ struct keyring {
 int keyring_add(struct keyring *ring, const char *id, struct secret *secret,
 		struct err *err) must_check;
 
+/* Whether one of its keys is as good as this one. */
+bool keyring_has(const struct keyring *ring, const struct secret *secret);
+
 /* False when there is no such key. */
 bool keyring_remove(struct keyring *ring, const char *id);
 void keyring_fini(struct keyring *ring);

@@ -135,7 +135,7 @@ static void on_token(struct door *door, struct stream *stream, struct bytes text
 		door_turn_away(stream, "the keeper takes no more runs: it is being stopped");
 		return;
 	}
-	switch (keyring_verify(&keeper->charter->keyring, text, clock_ms(CLOCK_REALTIME) / 1000,
+	switch (keyring_verify(&keeper->charter->link_keys, text, clock_ms(CLOCK_REALTIME) / 1000,
 			       &token, NULL)) {
 	case TOKEN_VALID:
 		begin(remote, stream, &token, from, now_ms);

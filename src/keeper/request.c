@@ -84,7 +84,7 @@ static enum refusal read_token(const struct exchange *exchange, const struct lin
 	}
 	if (!found)
 		return REFUSAL_TOKEN_MISSING;
-	switch (keyring_verify(&exchange->peer->keeper->charter->keyring, found->value,
+	switch (keyring_verify(&exchange->peer->keeper->charter->token_keys, found->value,
 			       clock_ms(CLOCK_REALTIME) / 1000, ret_token, NULL)) {
 	case TOKEN_VALID:
 		break;

@@ -13,7 +13,7 @@ import pytest
 PASSWORD = "pw-" + secrets.token_hex(16)
 
 LISTEN = {"listen": "tls:0.0.0.0:7443", "cert": "c.pem", "cert_key": "file:/etc/k",
-          "token_keys": {"2026-11": "env:A", "old": "exec:echo " + PASSWORD}}
+          "link_keys": {"2026-11": "env:A", "old": "exec:echo " + PASSWORD}}
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_a_shared_keeper_is_explained(place):
         "runs are registered at /run/warder/k.sock, mode 0660, by its own user, ci and 1001",
         f"runs on other machines come in with TLS at 0.0.0.0:7443; certificate {place.top}/etc/c.pem, "
         "its key from file:/etc/k",
-        "run tokens signed with key 2026-11 are good; it comes from env:A",
-        "run tokens signed with key old are good; it comes from a command",
+        "run tokens of links are good when signed with key 2026-11; it comes from env:A",
+        "run tokens of links are good when signed with key old; it comes from a command",
         "metrics and health are at 127.0.0.1:9464",
         "limits are counted in PostgreSQL",
         "spend is compared with LiteLLM's log every 60 seconds; a call may take 90 to appear there",
@@ -121,7 +121,7 @@ def test_a_password_that_others_can_read(place):
     ({"keeper": {"control_mode": "rw"}}, "is not permissions in octal"),
     ({"keeper": {"control_users": ["a b"]}}, "--control-user: 'a b' is not a user's name or number"),
     ({"keeper": {"listen": "tls:0.0.0.0:1"}}, "--listen: needs --cert FILE and --cert-key SOURCE"),
-    ({"keeper": {**LISTEN, "token_keys": {}}}, "--listen: needs --token-key ID=SOURCE"),
+    ({"keeper": {**LISTEN, "link_keys": {}}}, "--listen: needs --link-key ID=SOURCE"),
     ({"keeper": {"store": f"mysql://u:{PASSWORD}@h"}}, "what was given is not shown"),
     ({"keeper": {"token_keys": {"a": PASSWORD}}}, "what was given is not shown"),
     ({"keeper": {"token_keys": {"a b": "env:A"}}}, "an id is up to 32 letters"),

@@ -358,7 +358,7 @@ def test_no_gate_without_a_key(origin):
     with siege.keeper(origin, keeper={"token_keys": {}}) as keeper:
         done = keeper.warder("gate", "--listen", f"unix:{keeper.top}/g.sock", "--keeper", f"unix:{keeper.path}")
         assert done.returncode == 125
-        checks.assert_one_line(done.stderr, "no key for run tokens")
+        checks.assert_one_line(done.stderr, "no key for tokens of requests")
 
 
 # ---- a gate that is not ours any more ----

@@ -252,10 +252,10 @@ def test_keys_are_changed_one_after_the_other(keeper):
 
     before = siege.come_in(keeper, old("before"))
     refused(keeper, new("early"), "token_invalid", "not valid")
-    keeper.keeper["token_keys"] = {"k1": "env:K1", "k2": "env:K2"}
+    keeper.keeper["link_keys"] = {"k1": "env:K1", "k2": "env:K2"}
     keeper.reload()
     both = [siege.come_in(keeper, old("by-old")), siege.come_in(keeper, new("by-new"))]
-    keeper.keeper["token_keys"] = {"k2": "env:K2"}
+    keeper.keeper["link_keys"] = {"k2": "env:K2"}
     keeper.reload()
     refused(keeper, old("late"), "token_invalid", "not valid")
     refused(keeper, old("before"), "token_invalid", "not valid")
@@ -267,7 +267,7 @@ def test_keys_are_changed_one_after_the_other(keeper):
     before.close()
     refused(keeper, old("before"), "token_invalid", "not valid")
     # A configuration that cannot be read changes nothing.
-    keeper.keeper["token_keys"] = {"k1": "env:NO_SUCH_VARIABLE"}
+    keeper.keeper["link_keys"] = {"k1": "env:NO_SUCH_VARIABLE"}
     keeper.write()
     keeper.process.send_signal(signal.SIGHUP)
     keeper.wait_for("reload_failed")
@@ -275,6 +275,36 @@ def test_keys_are_changed_one_after_the_other(keeper):
     siege.come_in(keeper, new("latest")).close()
     for caller in both:
         caller.close()
+
+
+def test_what_requests_have_opens_no_link(origin, certificates):
+    """An agent behind an open gate holds its token: with it, it is that run, and has no link."""
+    keys = {"link_keys": {"k1": "env:K1"}, "token_keys": {"k2": "env:K2"}}
+    of_link, of_request = (siege.token("far", key=siege.KEYS[name]) for name in ("k1", "k2"))
+    with siege.keeper(origin, certificates, keeper=keys) as keeper:
+        visitor = siege.Visitor(keeper)
+        gate = visitor.open_gate()
+        assert gate.ask(1, items=[("x-run-token", of_request)]).status == 200
+        refused(keeper, of_request, "token_invalid", "not valid")
+        reply = gate.ask(2, items=[("x-run-token", of_link)])
+        assert (reply.status, reply.code()) == (401, "token_invalid")
+        siege.come_in(keeper, of_link).close()  # the control
+        visitor.close()
+
+
+@pytest.mark.parametrize("same", ["env:K1", "exec:printf %s \"$K1\""])
+def test_no_key_is_for_both(certificates, same):
+    made = siege.keeper(None, certificates, keeper={"token_keys": {"other": "env:K2"}})
+    with made as keeper:
+        keeper.keeper["token_keys"] = {"other": same}
+        keeper.write()
+        keeper.process.send_signal(signal.SIGHUP)
+        keeper.wait_for("reload_failed")
+        done = subprocess.run([harness.BUILD / "src" / "warder-keeper", "keeper", "--config", keeper.top / "k.json"],
+                              env=keeper.env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 125
+        checks.assert_one_line(done.stderr, "is one for links and for requests at gates")
+        assert siege.KEYS["k1"] not in done.stderr
 
 
 # ---- who does not begin with a token ----

@@ -325,7 +325,7 @@ def failing(certificates, port):
     """Settings that work until the store has been lent: somebody else listens there."""
     return {"keeper": {"listen": f"tls:127.0.0.1:{port}", "cert": str(certificates.top / "keeper.pem"),
                        "cert_key": f"file:{certificates.top}/keeper.key",
-                       "token_keys": {"k1": "env:TOKEN_KEY"}}}
+                       "link_keys": {"k1": "env:TOKEN_KEY"}}}
 
 
 def test_a_successor_that_fails_changes_nothing(root_place, origin, certificates, taken_port):
@@ -466,7 +466,7 @@ def test_a_successor_that_is_killed_before_it_serves(root_place, origin, bank):
 def tls_settings(certificates, port, name="keeper"):
     return {"keeper": {"listen": f"tls:127.0.0.1:{port}", "cert": str(certificates.top / f"{name}.pem"),
                        "cert_key": f"file:{certificates.top}/{name}.key",
-                       "token_keys": {"k1": "env:TOKEN_KEY"}}}
+                       "link_keys": {"k1": "env:TOKEN_KEY"}}}
 
 
 def certificate_at(port):

@@ -53,7 +53,8 @@ class Keeper:
         self.env = {"PATH": harness.PATH, "HOME": str(self.top), "SANDBOX_ENABLED": "1",
                     **agent.KEY_ENV, **{k.upper(): v for k, v in KEYS.items()}, **(env or {})}
         self.keeper = {"control": f"unix:{self.path}", "store": f"sqlite:{self.top}/k.db",
-                       "log": "json", "token_keys": {"k1": "env:K1"}, **config.pop("keeper", {})}
+                       "log": "json", "link_keys" if certificates else "token_keys": {"k1": "env:K1"},
+                       **config.pop("keeper", {})}
         self.config = {"audit": {"file": str(self.audit)}, **config}
         if origin:
             self.config.setdefault("llm", {"upstream": origin.url, "key": agent.KEY_SOURCE})

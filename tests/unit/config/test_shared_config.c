@@ -50,15 +50,11 @@ static void options_arrive(void **state)
 					     "--admin",           "tcp:127.0.0.1:9464",
 					     "--store=memory:",   "--log=json",
 					     "--drain-timeout=0", NULL };
-	static const char *const keys[] = { "--cert=c.pem",
-					    "--cert-key=file:k",
-					    "--token-key=a=env:A",
-					    "--token-key=b-2=exec:cat k",
-					    "--reconcile-every=1m",
-					    "--reconcile-grace=2m",
-					    "--llm=http://l:4000",
-					    "--limit=run:spend=1",
-					    NULL };
+	static const char *const keys[] = { "--cert=c.pem",         "--cert-key=file:k",
+					    "--link-key=a=env:A",   "--link-key=b-2=exec:cat k",
+					    "--token-key=a=env:B",  "--reconcile-every=1m",
+					    "--reconcile-grace=2m", "--llm=http://l:4000",
+					    "--limit=run:spend=1",  NULL };
 	struct shared_config config;
 	struct err err = { 0 };
 
@@ -77,9 +73,11 @@ static void options_arrive(void **state)
 	assert_string_equal(config.admin.host, "127.0.0.1");
 	assert_null(config.admin.path);
 	assert_string_equal(config.store, "memory:");
-	assert_int_equal(config.token_key_count, 2);
-	assert_string_equal(config.token_keys[1].id, "b-2");
-	assert_string_equal(config.token_keys[1].source, "exec:cat k");
+	assert_int_equal(config.link_keys.count, 2);
+	assert_string_equal(config.link_keys.keys[1].id, "b-2");
+	assert_string_equal(config.link_keys.keys[1].source, "exec:cat k");
+	assert_int_equal(config.token_keys.count, 1);
+	assert_string_equal(config.token_keys.keys[0].source, "env:B");
 	assert_int_equal(config.reconcile_every_ms, 60000);
 	assert_int_equal(config.drain_ms, 0);
 	assert_int_equal(config.keeper.llm_count, 1);
@@ -210,9 +208,12 @@ static void what_belongs_together_is_checked(void **state)
 		{ { "--listen=tls:0.0.0.0:1", NULL }, "--listen: needs --cert FILE" },
 		{ { "--listen=tls:0.0.0.0:1", "--cert=c", NULL }, "--listen: needs --cert FILE" },
 		{ { "--listen=tls:0.0.0.0:1", "--cert=c", "--cert-key=file:k", NULL },
-		  "--listen: needs --token-key" },
+		  "--listen: needs --link-key" },
 		{ { "--listen=tls:0.0.0.0:1", "--cert=c", "--cert-key=file:k",
 		    "--token-key=a=env:A", NULL },
+		  "--listen: needs --link-key" },
+		{ { "--listen=tls:0.0.0.0:1", "--cert=c", "--cert-key=file:k", "--link-key=a=env:A",
+		    NULL },
 		  NULL },
 		{ { "--cert=c", NULL }, "--cert and --cert-key belong to --listen" },
 		{ { "--token-key=a=env:A", NULL }, NULL },
@@ -239,18 +240,18 @@ static void there_are_eight_keys(void **state)
 {
 	struct shared_config config;
 	struct err err = { 0 };
-	char words[SHARED_TOKEN_KEYS_MAX + 1][32];
+	char words[SHARED_KEYS_MAX + 1][32];
 
 	(void)state;
 	shared_config_init(&config);
-	for (size_t i = 0; i <= SHARED_TOKEN_KEYS_MAX; i++) {
+	for (size_t i = 0; i <= SHARED_KEYS_MAX; i++) {
 		const char *const word[] = { words[i], NULL };
 
 		snprintf(words[i], sizeof(words[i]), "--token-key=k%zu=env:K", i);
-		assert_int_equal(parse(&config, word, &err) == 0, i < SHARED_TOKEN_KEYS_MAX);
+		assert_int_equal(parse(&config, word, &err) == 0, i < SHARED_KEYS_MAX);
 	}
 	assert_string_equal(err.text, "--token-key: more than 8 keys");
-	config.token_key_count = 1;
+	config.token_keys.count = 1;
 	assert_true(parse(&config, (const char *const[]){ words[0], NULL }, &err) < 0);
 	assert_string_equal(err.text, "--token-key: k0 is given twice");
 	shared_config_fini(&config);
@@ -290,7 +291,8 @@ static const char whole[] =
 	" \"audit\": {\"file\": \"/a\"}, \"timeouts\": {\"idle\": 5}, \"dns\": \"deny\","
 	" \"keeper\": {\"control\": \"unix:/run/k\", \"control_mode\": \"0660\","
 	" \"control_users\": [\"ci\"], \"listen\": \"tls:0.0.0.0:1\", \"cert\": \"c.pem\","
-	" \"cert_key\": \"file:k\", \"token_keys\": {\"a\": \"env:A\", \"b\": \"file:b\"},"
+	" \"cert_key\": \"file:k\", \"link_keys\": {\"a\": \"env:A\", \"b\": \"file:b\"},"
+	" \"token_keys\": {\"a\": \"env:B\"},"
 	" \"admin\": \"unix:/run/admin\", \"store\": \"redis://:LIVE@h\", \"log\": \"json\","
 	" \"reconcile\": {\"every\": 0, \"grace\": \"1m\"}, \"drain_timeout\": \"5s\"}}";
 
@@ -307,8 +309,9 @@ static void a_file_says_the_same(void **state)
 	assert_int_equal(config.control_mode, 0660);
 	assert_int_equal(config.control_user_count, 1);
 	assert_string_equal(config.cert, "/tmp/c.pem");
-	assert_int_equal(config.token_key_count, 2);
-	assert_string_equal(config.token_keys[1].source, "file:b");
+	assert_int_equal(config.link_keys.count, 2);
+	assert_string_equal(config.link_keys.keys[1].source, "file:b");
+	assert_string_equal(config.token_keys.keys[0].source, "env:B");
 	assert_string_equal(config.admin.path, "/run/admin");
 	assert_string_equal(config.store, "redis://:LIVE@h");
 	assert_int_equal(config.reconcile_every_ms, 0);

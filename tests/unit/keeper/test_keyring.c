@@ -16,6 +16,15 @@ static struct secret *open_secret(const char *value)
 	return secret;
 }
 
+static bool has(const struct keyring *ring, const char *value)
+{
+	struct secret *secret = open_secret(value);
+	bool is_there = keyring_has(ring, secret);
+
+	secret_free(secret);
+	return is_there;
+}
+
 static void add(struct keyring *ring, const char *id, const char *value)
 {
 	struct err err;
@@ -94,6 +103,8 @@ static void keys_that_make_no_sense_are_refused(void **state)
 	assert_int_equal(keyring_add(&ring, "a", open_secret("two"), &err), -EEXIST);
 	assert_int_equal(keyring_add(&ring, "b", open_secret("one"), &err), -EEXIST);
 	assert_string_equal(err.text, "the keys 'a' and 'b' for run tokens are the same");
+	assert_true(has(&ring, "one"));
+	assert_false(has(&ring, "two"));
 	assert_int_equal(keyring_add(&ring, "a b", open_secret("two"), &err), -EINVAL);
 	assert_int_equal(keyring_add(&ring, "", open_secret("two"), &err), -EINVAL);
 	for (int i = 1; i < KEYRING_MAX; i++) {
