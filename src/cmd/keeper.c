@@ -209,8 +209,7 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 	run = run_new(charter, &spec, err);
 	if (!run)
 		return -EINVAL;
-	if (config->run_limits.duration_ms)
-		run->ends_ms = clock_now_ms() + config->run_limits.duration_ms;
+	run_set_age(run, 0, clock_now_ms());
 	*ret_run = run;
 	return charter->vault.count > 0 ? tell_placeholders(run->terms, err) : 0;
 }

@@ -14,6 +14,12 @@ void budget_init(struct budget *budget, uint64_t limit, uint64_t host_limit)
 	*budget = (struct budget){ .limit = limit, .host_limit = host_limit };
 }
 
+void budget_limit(struct budget *budget, uint64_t limit, uint64_t host_limit)
+{
+	budget->limit = limit;
+	budget->host_limit = host_limit;
+}
+
 void budget_fini(struct budget *budget)
 {
 	free(budget->hosts);
@@ -43,7 +49,7 @@ struct budget_host *budget_find(struct budget *budget, const char *host)
 
 static bool has_left(uint64_t limit, uint64_t used, uint64_t bytes)
 {
-	return limit == 0 || bytes <= limit - used;
+	return limit == 0 || (used <= limit && bytes <= limit - used);
 }
 
 bool budget_take(struct budget *budget, struct budget_host *host, uint64_t bytes)

@@ -34,6 +34,9 @@ struct budget {
 void budget_init(struct budget *budget, uint64_t limit, uint64_t host_limit);
 void budget_fini(struct budget *budget);
 
+/* Other limits from now on; what was used counts. */
+void budget_limit(struct budget *budget, uint64_t limit, uint64_t host_limit);
+
 /* The account of a host, to be asked for once in an exchange; lives as long as the budget. */
 struct budget_host *budget_find(struct budget *budget, const char *host);
 

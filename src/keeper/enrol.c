@@ -53,14 +53,11 @@ static void refuse(struct enrolment *enrolment, uint64_t now_ms)
 }
 
 /* Its time began with its first link, whatever has become of that. */
-static void set_end(struct run *run, uint64_t begun_ms, uint64_t now_ms)
+static void set_age(struct run *run, uint64_t begun_ms, uint64_t now_ms)
 {
-	uint64_t limit_ms = run->terms->charter->config->run_limits.duration_ms;
 	uint64_t wall_ms = clock_ms(CLOCK_REALTIME);
-	uint64_t gone_ms = wall_ms > begun_ms ? wall_ms - begun_ms : 0;
 
-	if (limit_ms)
-		run->ends_ms = limit_ms > gone_ms ? now_ms + limit_ms - gone_ms : 1;
+	run_set_age(run, wall_ms > begun_ms ? wall_ms - begun_ms : 0, now_ms);
 }
 
 static void on_answer(struct store_run *request, uint64_t now_ms)
@@ -74,7 +71,7 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 		*enrolment->place = NULL;
 	if (request->verdict == STORE_GRANTED && enrolment->on_done) {
 		run->is_enrolled = true;
-		set_end(run, request->begun_ms, now_ms);
+		set_age(run, request->begun_ms, now_ms);
 		enrolment->on_done(enrolment->owner, run, NULL, now_ms);
 	} else {
 		if (request->verdict == STORE_GRANTED)

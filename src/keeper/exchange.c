@@ -359,9 +359,11 @@ static void keep_method_path(struct exchange *exchange, struct bytes method, str
 /* What was decided about the run itself, whatever it asks for. */
 static enum refusal judge_run(const struct run *run, uint64_t now_ms)
 {
+	uint64_t ends_ms = run_ends_ms(run);
+
 	if (run->is_revoked)
 		return REFUSAL_REVOKED;
-	return run->ends_ms && now_ms >= run->ends_ms ? REFUSAL_DURATION : REFUSAL_NONE;
+	return ends_ms && now_ms >= ends_ms ? REFUSAL_DURATION : REFUSAL_NONE;
 }
 
 void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path,

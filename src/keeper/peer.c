@@ -93,9 +93,14 @@ static void on_time_over(struct loop_timer *timer, uint64_t now_ms)
 
 static void set_end_timer(struct run *run)
 {
+	struct loop *loop = &run->peer->keeper->loop;
+	uint64_t ends_ms = run_ends_ms(run);
+
 	run->end_timer.on_due = on_time_over;
-	if (run->ends_ms)
-		loop_set_timer(&run->peer->keeper->loop, &run->end_timer, run->ends_ms);
+	if (ends_ms)
+		loop_set_timer(loop, &run->end_timer, ends_ms);
+	else
+		loop_cancel(loop, &run->end_timer);
 }
 
 static void free_run(struct run *run)
@@ -187,9 +192,7 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 			return NULL;
 		run->peer = peer;
 		/* A token has no beginning: its run's is when it is first seen here. */
-		if (peer->keeper->charter->config->run_limits.duration_ms)
-			run->ends_ms = now_ms +
-				       peer->keeper->charter->config->run_limits.duration_ms;
+		run_set_age(run, 0, now_ms);
 		set_end_timer(run);
 		watch_run(run, true);
 		run->next = *place;
@@ -539,13 +542,22 @@ static void cut_withdrawn(struct peer *peer, const struct charter *charter, uint
 	}
 }
 
+static int renew_run(struct run *run, struct charter *charter, struct err *err)
+{
+	int r = run_renew(run, charter, err);
+
+	if (r == 0)
+		set_end_timer(run);
+	return r;
+}
+
 int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms, struct err *err)
 {
-	int r = peer->run ? run_renew(peer->run, charter, err) : 0;
+	int r = peer->run ? renew_run(peer->run, charter, err) : 0;
 
 	for (size_t i = 0; r == 0 && peer->by_token && i < TOKEN_PLACES; i++)
 		for (struct run *run = peer->by_token[i]; r == 0 && run; run = run->next)
-			r = run_renew(run, charter, err);
+			r = renew_run(run, charter, err);
 	if (r == 0)
 		cut_withdrawn(peer, charter, now_ms);
 	return r;

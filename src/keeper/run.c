@@ -48,6 +48,21 @@ void run_free(struct run *run)
 	free(run);
 }
 
+void run_set_age(struct run *run, uint64_t age_ms, uint64_t now_ms)
+{
+	run->age_ms = age_ms;
+	run->since_ms = now_ms;
+}
+
+uint64_t run_ends_ms(const struct run *run)
+{
+	uint64_t limit_ms = run->terms->charter->config->run_limits.duration_ms;
+
+	if (limit_ms == 0)
+		return 0;
+	return run->since_ms + (limit_ms > run->age_ms ? limit_ms - run->age_ms : 0);
+}
+
 int run_renew(struct run *run, struct charter *charter, struct err *err)
 {
 	struct terms *terms;
@@ -58,5 +73,7 @@ int run_renew(struct run *run, struct charter *charter, struct err *err)
 	terms_end(run->terms);
 	terms_unref(run->terms);
 	run->terms = terms;
+	budget_limit(&run->budget, charter->config->egress_bytes,
+		     charter->config->egress_host_bytes);
 	return 0;
 }

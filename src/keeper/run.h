@@ -34,11 +34,11 @@ struct run {
 	const char *account; /* or NULL */
 	struct keeper_metadata *metadata;
 	size_t metadata_count;
-	struct terms *terms;  /* for what is decided from now on */
-	struct budget budget; /* of bytes for hosts */
-	bool is_enrolled;     /* the store knows that it has a link */
-	bool is_revoked;      /* nothing is allowed any more */
-	uint64_t ends_ms;     /* likewise from then on; 0: no such time */
+	struct terms *terms;       /* for what is decided from now on */
+	struct budget budget;      /* of bytes for hosts */
+	bool is_enrolled;          /* the store knows that it has a link */
+	bool is_revoked;           /* nothing is allowed any more */
+	uint64_t age_ms, since_ms; /* how old it was, and when that was */
 	struct loop_timer end_timer;
 	size_t exchange_count; /* under way */
 	uint64_t last_ms;      /* when there was one */
@@ -48,7 +48,12 @@ struct run {
 struct run *run_new(struct charter *charter, const struct run_spec *spec, struct err *err);
 void run_free(struct run *run); /* no exchange may be under way; NULL is fine */
 
-/* There is a new charter. On failure the run goes on as it was. */
+void run_set_age(struct run *run, uint64_t age_ms, uint64_t now_ms);
+
+/* When its time is over, by the limit as it is now; 0: never. */
+uint64_t run_ends_ms(const struct run *run);
+
+/* There is a new charter, and new limits. On failure the run goes on as it was. */
 int run_renew(struct run *run, struct charter *charter, struct err *err) must_check;
 
 #endif

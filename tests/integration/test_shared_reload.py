@@ -77,6 +77,32 @@ def test_new_limits_count_for_the_next_request(user_place, origin):
         assert run.ask(POST).status == 200
 
 
+def test_a_new_time_counts_from_when_the_run_began(user_place, origin):
+    origin.script = shared.answer_or_stream
+    with shared.keeper(user_place, shared.llm(origin)) as keeper, keeper.run() as run:
+        wire = shared.open_stream(run)
+        keeper.reload({"limits": {"duration": "1h"}})
+        assert run.ask(POST).status == 200
+        keeper.reload({"limits": {"duration": "1ms"}})  # it is older already
+        shared.assert_cut(wire, "run_time_over")
+        assert run.ask(POST).code() == "run_time_over"
+        keeper.reload({"limits": None})
+        assert run.ask(POST).status == 200
+
+
+def test_new_limits_for_hosts_count_what_was_sent(user_place, https):
+    def status(run):
+        return egress.ask(run, egress.request("POST", "/", body=b"x" * 10000)).status
+
+    with shared.keeper(user_place, shared.host(https, secret=False)) as keeper, keeper.run() as run:
+        assert status(run) == 200
+        for limit in ("12K", "1K"):  # of which most is used, and more than all
+            keeper.reload({"limits": {"egress": limit}})
+            assert status(run) == 413
+        keeper.reload({"limits": {"egress": "100K"}})
+        assert status(run) == 200
+
+
 # ---- keys and secrets ----
 
 def test_a_new_key_is_used_for_the_next_request(place, origin):
