@@ -3,6 +3,7 @@
 import json
 import re
 
+import checks
 import harness
 
 NAMES = ["kernel", "user namespaces", "mounts", "other namespaces", "nesting", "seccomp",
@@ -33,7 +34,19 @@ def test_other_words_are_refused(place):
     assert done.stderr == "warder: doctor takes only --json, not '--fix'\n"
 
 
+OWN_NAMES = ("doctor.", "warder-doctor-")  # which another doctor's have, too, but only for a while
+
+
 def test_nothing_is_left_behind(place):
-    before = harness.cgroups(), harness.mounts()
+    before = harness.traces(place, *OWN_NAMES)
     place.warder("doctor")
-    assert (harness.cgroups(), harness.mounts()) == before
+    new = harness.traces(place, *OWN_NAMES) - before
+    checks.wait_until(lambda: not new & harness.traces(place, *OWN_NAMES), 30)
+
+
+def test_what_it_makes_has_these_names(root_place):
+    """The control: directories and groups that it would leave would be seen."""
+    line = ["strace", "-f", "-qq", "-e", "trace=mkdir,mkdirat", root_place.binary, "doctor"]
+    done = root_place.host(line, {"ASAN_OPTIONS": "detect_leaks=0"})  # which does not work when traced
+    for name in OWN_NAMES:
+        assert re.search(rf'mkdir(at)?\(.*{re.escape(name)}', done.stderr), done.stderr

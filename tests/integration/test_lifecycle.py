@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Signals, endings of every kind, and that nothing is left behind."""
+import contextlib
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ from checks import (LEAVE_MARKER, MARKER, assert_one_line, assert_refused, asser
                     running, send, tree, wait_for_file, wait_until, wait_until_gone)
 
 PYTHON = "/usr/bin/python3"
+CONTROLLER = "memory/" if os.path.isdir("/sys/fs/cgroup/memory") else ""  # of version 1
 
 
 @pytest.fixture
@@ -31,19 +33,13 @@ def state_of(pid):
         return file.read().rsplit(")", 1)[1].split()[0]
 
 
-def left_behind():
-    """What a run could leave on the machine, apart from processes."""
-    temporary = {name for name in os.listdir("/tmp") if "warder" in name and "place" not in name}
-    return harness.mounts() | harness.cgroups() | temporary | set(os.listdir("/dev/shm"))
-
-
-def assert_nothing_new(before):
-    """Polls, since other tests of this machine may be under way."""
-    wait_until(lambda: not left_behind() - before)
+def assert_nothing_new(place, mark, before):
+    """Of this place, and of its runs, which have the mark in their ids."""
+    wait_until(lambda: not harness.traces(place, mark) - before)
 
 
 def groups_of(name):
-    return [path for path in harness.cgroups() if name in path]
+    return sorted(harness.cgroups(name))
 
 
 # ---- signals ----
@@ -148,15 +144,16 @@ def test_a_daemon_that_holds_the_output_does_not_hold_the_run(place, mark):
 
 
 def test_everything_dies_with_a_supervisor_that_is_killed_at_any_moment(place, mark):
-    before, files = left_behind(), tree(place.workspace)
+    before, files = harness.traces(place, mark), tree(place.workspace)
     chance = random.Random(7)
     script = f"(setsid sleep 62; : {mark}) & sleep 62; : {mark}"
     for i in range(30):
-        with running(place, "sh", "-c", script, stderr=subprocess.DEVNULL) as process:
+        with running(place, "sh", "-c", script, options=("-q", "--run-id", f"{mark}-{i}"),
+                     stderr=subprocess.DEVNULL) as process:
             time.sleep(chance.uniform(0, 0.015) if i % 3 else chance.uniform(0.015, 0.06))
             send(process, signal.SIGKILL)
     wait_until_gone(mark)
-    assert_nothing_new(before)
+    assert_nothing_new(place, mark, before)
     assert tree(place.workspace) == files
 
 
@@ -243,29 +240,57 @@ def test_the_group_of_a_run_that_goes_on_is_not_swept(root_place, mark):
 @pytest.mark.parametrize("limits", [(), ("--memory", "64M", "--pids", "20", "--cpu", "1")],
                          ids=["plain", "limited"])
 def test_nothing_is_left_after_any_ending(root_place, mark, argv, options, limits):
-    before, files = left_behind(), tree(root_place.top)
+    before, files = harness.traces(root_place, mark), tree(root_place.top)
     root_place.run(*argv, options=("-q", "--run-id", mark, *limits, *options))
     assert not groups_of(mark)
-    assert_nothing_new(before)
+    assert_nothing_new(root_place, mark, before)
     assert tree(root_place.top) == files
 
 
-def test_nothing_is_left_after_memory_ran_out(root_place):
-    before = left_behind()
+def test_nothing_is_left_after_memory_ran_out(root_place, mark):
+    before = harness.traces(root_place, mark)
     script = "x = b'x' * (200 << 20)"
-    done = root_place.run(PYTHON, "-c", script, options=("-q", "--memory", "32M"))
+    done = root_place.run(PYTHON, "-c", script, options=("-q", "--memory", "32M", "--run-id", mark))
     assert done.returncode == 137
-    assert_nothing_new(before)
+    assert_nothing_new(root_place, mark, before)
 
 
-def test_what_would_be_left_would_be_noticed():
-    before = left_behind()
-    path = "/tmp/warder-left-behind"
+@contextlib.contextmanager
+def directory(path, who=0):
     os.mkdir(path)
+    os.chown(path, who, who)
     try:
-        assert left_behind() - before
+        yield
     finally:
         os.rmdir(path)
+
+
+@contextlib.contextmanager
+def mounted(top):
+    subprocess.run(["mount", "-t", "tmpfs", "none", top], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", top], check=True)
+
+
+@pytest.mark.skipif(not harness.IS_ROOT, reason="leaves things behind as root would")
+def test_what_would_be_left_would_be_noticed(place, mark):
+    """And what others leave would not."""
+    left = [directory(f"/tmp/warder-{mark}"), directory(f"/dev/shm/{place.top.name}-x"),
+            directory(f"/sys/fs/cgroup/{CONTROLLER}warder-{mark}"), mounted(place.workspace)]
+    if place.who == "user":
+        left.append(directory(f"/var/tmp/{uuid.uuid4()}", harness.USER_ID))
+    before = harness.traces(place, mark)
+    for each in left:
+        with each:
+            assert harness.traces(place, mark) - before
+        assert harness.traces(place, mark) == before
+    with directory(f"/tmp/warder-place-{uuid.uuid4()}"), directory(f"/dev/shm/PostgreSQL.{uuid.uuid4()}"), \
+            directory(f"/sys/fs/cgroup/{CONTROLLER}warder-{uuid.uuid4()}"):
+        assert harness.traces(place, mark) == before
+    with directory(other := f"/tmp/warder-place-{uuid.uuid4()}"), mounted(other):
+        assert harness.traces(place, mark) == before
 
 
 def test_a_refusal_from_inside_always_says_why(place):
@@ -292,7 +317,7 @@ def expected_of(kind, number):
 
 
 def test_two_hundred_runs_at_once_leave_nothing(place, mark):
-    before = left_behind()
+    before = harness.traces(place, mark)
     runs = []
     for i in range(200):
         options, script, status = expected_of(i % 4, i)
@@ -310,7 +335,7 @@ def test_two_hundred_runs_at_once_leave_nothing(place, mark):
         assert process.returncode == status
     assert not pids_of(mark)
     assert not groups_of(mark)
-    assert_nothing_new(before)
+    assert_nothing_new(place, mark, before)
     expected = [f"file.{mark}-{i}" for i in range(3, 200, 4)]
     assert sorted(os.listdir(place.workspace)) == sorted(expected)
 

@@ -366,14 +366,14 @@ def test_mounts_are_cut_off_from_the_hosts(place, data):
 
 
 def test_no_mount_of_a_run_is_seen_on_the_host(place, data):
-    before = harness.mounts()
+    before = harness.mounts(place)
     script = "cat; cat /proc/self/mountinfo"
     process = place.popen("sh", "-c", script, options=("-q", "--ro", f"{data}:/data"),
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdin.write("up\n")
     process.stdin.flush()
     assert process.stdout.readline() == "up\n"
-    assert harness.mounts() == before
+    assert harness.mounts(place) == before
     inside, _ = process.communicate()
     assert " /data " in inside
-    assert harness.mounts() == before
+    assert harness.mounts(place) == before

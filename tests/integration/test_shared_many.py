@@ -117,14 +117,20 @@ def assert_cost(memory, keeper_kib):
     assert keeper_kib < KEEPER_KIB
 
 
-def assert_nothing_left(place, keeper, before):
+def taken(place, keeper):
+    """What there is before anybody comes."""
+    return {"rss": crowd.rss_kib(keeper.pid), "descriptors": crowd.descriptors(keeper.pid),
+            "mounts": harness.mounts(place)}
+
+
+def assert_nothing_left(place, keeper, runs, before):
     checks.wait_until(lambda: of_place(place) == [keeper.pid], 30)
     checks.wait_until(lambda: crowd.descriptors(keeper.pid) == before["descriptors"])
     assert listed(place, keeper) == 0
     if not IS_ASAN:  # whose allocator keeps what was freed
         checks.wait_until(lambda: crowd.rss_kib(keeper.pid) < before["rss"] + BACK_KIB, 20)
-    assert harness.mounts() == before["mounts"]
-    assert harness.cgroups() == before["cgroups"]
+    assert harness.mounts(place) == before["mounts"]
+    assert not harness.cgroups(*runs.ids.values())
     assert sorted(os.listdir(place.workspace)) == ["crowd_agent"]
     left = {"audit.jsonl", "control.sock", "keeper.db", "keeper.db-shm", "keeper.db-wal"}
     assert set(os.listdir(place.state)) <= left
@@ -133,8 +139,7 @@ def assert_nothing_left(place, keeper, before):
 def test_a_thousand_runs_at_once(place, llm):
     limits = {"limits": {"requests": "1000/s", "spend": "1"}, "spend_reserve": "0.01"}
     with keeping(place, llm, store=f"sqlite:{place.state}/keeper.db", **limits) as keeper:
-        before = {"rss": crowd.rss_kib(keeper.pid), "descriptors": crowd.descriptors(keeper.pid),
-                  "mounts": harness.mounts(), "cgroups": harness.cgroups()}
+        before = taken(place, keeper)
         began = time.monotonic()
         with gathered(place, keeper, RUNS) as runs:
             print(f"\n{RUNS} runs, started in {time.monotonic() - began:.1f} s")
@@ -149,7 +154,7 @@ def test_a_thousand_runs_at_once(place, llm):
             print(f"keeper with all of them: {crowd.rss_kib(keeper.pid)} KiB, "
                   f"{crowd.descriptors(keeper.pid)} descriptors")
             assert runs.end() == {0}
-            assert_nothing_left(place, keeper, before)
+            assert_nothing_left(place, keeper, runs, before)
             print(f"keeper afterwards: {crowd.rss_kib(keeper.pid)} KiB, at first {before['rss']}")
         assert_identities(llm, runs, TURNS)
         assert_recorded(place, keeper, runs, TURNS)
@@ -158,14 +163,13 @@ def test_a_thousand_runs_at_once(place, llm):
 def test_killed_at_once_they_leave_nothing(place, llm):
     count = RUNS // 10
     with keeping(place, llm) as keeper:
-        before = {"rss": crowd.rss_kib(keeper.pid), "descriptors": crowd.descriptors(keeper.pid),
-                  "mounts": harness.mounts(), "cgroups": harness.cgroups()}
+        before = taken(place, keeper)
         with gathered(place, keeper, count) as runs:
             assert runs.ask(1) == []
             for run in runs.runs:
                 run.kill()
             assert {run.wait(crowd.WAIT) for run in runs.runs} == {-9}
-            assert_nothing_left(place, keeper, before)
+            assert_nothing_left(place, keeper, runs, before)
 
 
 # ---- more than there is room for ----

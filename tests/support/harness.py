@@ -3,15 +3,18 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
+import zlib
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WARDER_BUILD", TOP / "build"))
 
-# An ordinary user with no entry in any database; nothing on the host is theirs.
-USER_ID = 12345
+# An ordinary user with no entry in any database; nothing on the host is theirs. Each build is tested
+# as a user of its own: a user's limit of processes, keys and delegated groups count for all of them.
+USER_ID = 20000 + zlib.crc32(str(BUILD).encode()) % 30000
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 IS_ROOT = os.geteuid() == 0
@@ -123,14 +126,38 @@ def processes():
     return found
 
 
-def cgroups():
-    """Every control group directory that belongs to a run."""
+def cgroups(*names):
+    """The control groups of runs that have one of these names in theirs."""
     found = set()
     for top, dirs, _ in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(top, d) for d in dirs if d.startswith("warder-"))
+        found.update(os.path.join(top, d) for d in dirs
+                     if d.startswith("warder-") and any(name in d for name in names))
     return found
 
 
-def mounts():
-    """The mount table of this machine."""
-    return set(pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
+def mounts(place):
+    """The mount table of this machine, without what other tests have in directories of theirs."""
+    other = re.compile(rf"/tmp/warder-(?!{re.escape(place.top.name.removeprefix('warder-'))}\b)")
+    lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    return {line for line in lines if not other.search(line)}
+
+
+def temporary(place, *names):
+    """What lies in directories that are everybody's: of this place's user alone, or by its name.
+
+    Root is not alone: tests that are under way beside this one are root's as well."""
+    found = set()
+    for top in ("/tmp", "/var/tmp", "/dev/shm"):
+        for entry in os.scandir(top):
+            try:
+                is_ours = entry.stat(follow_symlinks=False).st_uid == USER_ID and place.who == "user"
+            except FileNotFoundError:
+                continue  # gone meanwhile
+            if is_ours or any(name in entry.name for name in (place.top.name, *names)):
+                found.add(entry.path)
+    return found - {str(place.top)}
+
+
+def traces(place, *names):
+    """What runs of this place, or with one of these names, have on this machine, apart from processes."""
+    return mounts(place) | cgroups(*names) | temporary(place, *names)
