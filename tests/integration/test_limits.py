@@ -202,8 +202,8 @@ print(use.ru_utime + use.ru_stime)
 def test_the_processor_is_limited(root_place):
     limited = float(root_place.run(PYTHON, "-c", BUSY, options=("-q", "--cpu", "0.2")).stdout)
     assert limited < 0.45
-    free = float(root_place.run(PYTHON, "-c", BUSY, options=("-q",)).stdout)
-    assert free > limited * 1.5
+    # Control: as soon as nobody else wants the processor, it is more.
+    wait_until(lambda: float(root_place.run(PYTHON, "-c", BUSY, options=("-q",)).stdout) > limited * 1.5, 120)
 
 
 # ---- files, scratch ----
