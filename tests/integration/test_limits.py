@@ -6,11 +6,12 @@ import os
 import pathlib
 import subprocess
 import time
+import uuid
 
 import pytest
 
 import harness
-from checks import assert_one_line, assert_refused, wait_for_file, wait_until
+from checks import assert_one_line, assert_refused, running, wait_for_file, wait_until
 
 MIB = 1 << 20
 PYTHON = "/usr/bin/python3"
@@ -202,8 +203,28 @@ print(use.ru_utime + use.ru_stime)
 def test_the_processor_is_limited(root_place):
     limited = float(root_place.run(PYTHON, "-c", BUSY, options=("-q", "--cpu", "0.2")).stdout)
     assert limited < 0.45
-    # Control: as soon as nobody else wants the processor, it is more.
-    wait_until(lambda: float(root_place.run(PYTHON, "-c", BUSY, options=("-q",)).stdout) > limited * 1.5, 120)
+
+
+def cpu_stat(mark):
+    """What the kernel says of a run's share of the processor: how often it was told to wait."""
+    for group in harness.cgroups(mark):
+        with contextlib.suppress(OSError):
+            words = pathlib.Path(group, "cpu.stat").read_text().split()
+            return {name: int(value) for name, value in zip(words[::2], words[1::2])}
+    return {}
+
+
+@pytest.mark.parametrize("cpu", ["0.05", "64"])
+def test_only_a_limit_makes_it_wait(root_place, cpu):
+    """The control: a share that others leave to it is less as well, but then nobody tells it to wait."""
+    mark = f"mark-{uuid.uuid4().hex}"
+    options = ("-q", "--cpu", cpu, "--run-id", mark)
+    with running(root_place, PYTHON, "-c", "while True: pass", options=options):
+        wait_until(lambda: cpu_stat(mark).get("nr_periods", 0) > 5, 60)
+        if cpu == "0.05":
+            wait_until(lambda: cpu_stat(mark)["nr_throttled"] > 0, 60)
+        else:
+            assert cpu_stat(mark)["nr_throttled"] == 0
 
 
 # ---- files, scratch ----
