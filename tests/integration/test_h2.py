@@ -3,9 +3,10 @@
 import os
 import socket
 import subprocess
-import time
 
+import checks
 import harness
+import origin as upstream
 import pytest
 
 PEER = harness.BUILD / "tests" / "support" / "h2_peer"
@@ -28,16 +29,14 @@ def port(tmp_path_factory):
     top = tmp_path_factory.mktemp("www")
     (top / "small").write_bytes(b"x" * 100)
     (top / "large").write_bytes(os.urandom(500_000))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number = probe.getsockname()[1]
+    holder, number = upstream.refusing_port()
     line = ["nghttpd", "--no-tls", "--echo-upload", "-d", top, "-a", "127.0.0.1", str(number)]
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL) as server:
-        for _ in range(100):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", number)) == 0:
-                    break
-            time.sleep(0.05)
+    def answers():
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", number)) == 0
+
+    with holder, subprocess.Popen(line, stdout=subprocess.DEVNULL) as server:
+        checks.wait_until(answers, 30)
         yield number
         server.kill()
 

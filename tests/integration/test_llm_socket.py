@@ -169,9 +169,8 @@ def test_a_gate_that_loses_a_part_ends_with_an_error(user_place, origin, who):
 
 def test_a_gate_on_tcp(user_place, origin):
     holder, port = upstream.refusing_port()
-    holder.close()
     listen = ("--listen", f"tcp:127.0.0.1:{port}")
-    with agent.gate(user_place, *agent.llm(origin, "--run-id", "r"), listen=listen) as gate:
+    with holder, agent.gate(user_place, *agent.llm(origin, "--run-id", "r"), listen=listen) as gate:
         gate.connect = lambda: agent.SocketWire(("127.0.0.1", port))
         assert gate.wait().ask(agent.post(BODY)).status == 200
 

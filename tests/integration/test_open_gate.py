@@ -161,7 +161,8 @@ def test_many_connections_at_once(gate, origin):
 
 
 def test_on_a_tcp_port_as_well(keeper, origin):
-    gate = Gate(keeper, f"tcp:127.0.0.1:{siege.free_port()}")
+    holder, port = upstream.refusing_port()
+    gate = Gate(keeper, f"tcp:127.0.0.1:{port}")
     try:
         assert gate.ask(with_token(siege.token("far"))).status == 200
         assert gate.ask().code() == "token_missing"
@@ -170,6 +171,7 @@ def test_on_a_tcp_port_as_well(keeper, origin):
         gate.process.send_signal(signal.SIGTERM)
         gate.process.wait(20)
         gate.close()
+        holder.close()
 
 
 # ---- tokens that are not good ----

@@ -124,37 +124,26 @@ def test_what_is_rightly_signed_and_wrongly_written(keeper):
 
 def test_the_last_second_of_a_token(origin, certificates, tmp_path):
     """It is good up to and with the second that it names; a link that it has opened outlives it."""
-    shift = tmp_path / "ahead"
-    shift.write_bytes(struct.pack("<q", 0))
-    env = {"LD_PRELOAD": str(SHIFT_CLOCK), "SHIFT_CLOCK": str(shift)}
+    clock = tmp_path / "clock"
+    clock.write_bytes(struct.pack("<qq", 0, 0))
+    env = {"LD_PRELOAD": str(SHIFT_CLOCK), "SHIFT_CLOCK": str(clock)}
     if siege.IS_SANITIZED:
         env["ASAN_OPTIONS"] = "verify_asan_link_order=0"
     with siege.keeper(origin, certificates, env=env) as keeper:
         expiry = int(time.time()) + 100000
         lived = siege.come_in(keeper, siege.token("lived", expiry=expiry))
 
-        def answer_at(second, text):
-            """What is said within that second of the keeper's clock."""
-            while True:
-                begun = time.time()
-                shift.write_bytes(struct.pack("<q", second - int(begun)))
-                caller = siege.call(keeper, text)
-                said = caller.answer()
-                if int(time.time()) == int(begun):
-                    return caller, said
-                caller.close()
-                if said == "ready":  # the name is in use until that is noticed
-                    checks.wait_until(lambda: len(keeper.runs()) == 1)
-
         for second, is_good in ((-1, True), (0, True), (1, False), (2, False)):
             name = f"edge{second}"
-            caller, said = answer_at(expiry + second, siege.token(name, expiry=expiry))
-            assert said == ("ready" if is_good else "the run token has expired"), second
+            with open(clock, "r+b") as file:  # as long as ever: the keeper reads it all the time
+                file.write(struct.pack("<qq", 0, expiry + second))
+            caller = siege.call(keeper, siege.token(name, expiry=expiry))
+            assert caller.answer() == ("ready" if is_good else "the run token has expired"), second
             caller.close()
             if is_good:
                 keeper.wait_for_record(event="end", runId=name)
         assert lived.gate.ask(1).status == 200
-        assert len(keeper.refusals("token_expired")) >= 2
+        assert len(keeper.refusals("token_expired")) == 2
         lived.close()
 
 
@@ -330,7 +319,7 @@ FIRST = {
 
 
 def test_who_does_not_begin_with_a_token_is_not_heard(keeper):
-    fds = keeper.settled_fds()
+    fds = keeper.fds_at_rest()
     for name, first in FIRST.items():
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             caller = siege.Caller(keeper, first)
@@ -350,7 +339,7 @@ def test_who_does_not_begin_with_a_token_is_not_heard(keeper):
             while plain.recv(4096):
                 pass
     assert not keeper.records(event="start")
-    assert keeper.settled_fds() == fds
+    keeper.wait_for_fds(fds)
     assert any(n["code"] == "no_token" for n in keeper.notices("token_refused"))
     siege.come_in(keeper, siege.token("far")).close()
 
@@ -388,7 +377,7 @@ def test_the_next_message_may_come_with_the_token(keeper, origin):
 def test_who_is_slow_at_the_door_keeps_nobody_out(keeper):
     """More than there are places for, some silent, some a byte at a time; honest runs come and go."""
     honest = siege.come_in(keeper, siege.token("honest"))
-    fds = keeper.settled_fds()
+    fds = keeper.fds_at_rest()
     crowd, is_over = [], threading.Event()
     for number in range(400):
         sock = socket.create_connection(("127.0.0.1", keeper.port), timeout=20)
@@ -420,7 +409,7 @@ def test_who_is_slow_at_the_door_keeps_nobody_out(keeper):
             assert caller.gate.ask(1).status == 200
             caller.close()
             assert honest.gate.ask(number + 1).status == 200
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 30
         assert keeper.fds() - fds < 256 + 40
     finally:
         is_over.set()
@@ -428,7 +417,7 @@ def test_who_is_slow_at_the_door_keeps_nobody_out(keeper):
             thread.join(20)
         for sock in crowd:
             sock.close()
-    checks.wait_until(lambda: keeper.fds() <= fds + 1, 20)
+    keeper.wait_for_fds(fds)
     honest.close()
 
 
@@ -437,7 +426,7 @@ def test_who_comes_in_and_says_nothing_more_is_sent_away(keeper):
     begun = time.monotonic()
     caller = siege.Caller(keeper, siege.token_message(siege.token("far"))[:5])
     assert caller.answer() == ""
-    assert 3 < time.monotonic() - begun < 15
+    assert 3 < time.monotonic() - begun < 30
     caller.close()
     assert not keeper.records(event="start")
 

@@ -479,8 +479,7 @@ def certificate_at(port):
 
 
 def test_all_listeners_move(root_place, origin, bank, certificates):
-    sock, port = upstream.refusing_port()
-    sock.close()
+    holder, port = upstream.refusing_port()
     pem = {name: ssl.PEM_cert_to_DER_cert((certificates.top / f"{name}.pem").read_text())
            for name in ("keeper", "other")}
     old = shared.Keeper(root_place, shared.llm(origin, **MONEY), {"SANDBOX_ENABLED": "1"})
@@ -488,7 +487,7 @@ def test_all_listeners_move(root_place, origin, bank, certificates):
     old.start()
     tokens = {"A": load.token("r-a", shared.TOKEN_KEY), "B": load.token("r-b", shared.TOKEN_KEY)}
     where = ("--keeper", f"tls:localhost:{port}", "--keeper-ca", str(certificates.ca), "--keeper-token")
-    with ending(old), agent.run(root_place, *where, "env:A", env=tokens) as run:
+    with holder, ending(old), agent.run(root_place, *where, "env:A", env=tokens) as run:
         assert certificate_at(port) == pem["keeper"]
         assert run.ask(agent.post({"model": "m"})).status == 200
         new = take_over(old, tls_settings(certificates, port, "other"))

@@ -3,19 +3,13 @@
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import urllib.request
 
 import checks
+import origin as upstream
 
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 class Litellm:
@@ -23,7 +17,7 @@ class Litellm:
 
     def __init__(self, python, top, key, has_stream_cost):
         self.key = key
-        self.port = _free_port()
+        self._port_holder, self.port = upstream.refusing_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._rows = pathlib.Path(top) / "rows.jsonl"
         config = pathlib.Path(top) / "config.yaml"
@@ -85,4 +79,5 @@ class Litellm:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._port_holder.close()
         self._log.close()

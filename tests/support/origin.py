@@ -261,8 +261,10 @@ class Origin:
 
 
 def refusing_port():
-    """A port of loopback that nobody listens on, and nobody will while it is held."""
+    """A port of loopback that nobody listens on while it is held, but who is told of it and says
+    SO_REUSEADDR, as servers do: nobody else is given it by chance."""
     sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", 0))
     return sock, sock.getsockname()[1]
 

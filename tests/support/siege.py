@@ -20,6 +20,7 @@ import agent
 import checks
 import harness
 import link
+import origin as upstream
 
 FAR = 4102444800
 KEYS = {"k1": "the first key, 0123456789abcdef", "k2": "the second key, 0123456789abcdef"}
@@ -48,7 +49,7 @@ class Keeper:
         self.path = self.top / "k.sock"
         self.audit = self.top / "audit.jsonl"
         self.ca = certificates and certificates.ca
-        self.port = None
+        self.port = self._port_holder = None
         self.process = None
         self.env = {"PATH": harness.PATH, "HOME": str(self.top), "SANDBOX_ENABLED": "1",
                     **agent.KEY_ENV, **{k.upper(): v for k, v in KEYS.items()}, **(env or {})}
@@ -59,7 +60,7 @@ class Keeper:
         if origin:
             self.config.setdefault("llm", {"upstream": origin.url, "key": agent.KEY_SOURCE})
         if certificates:
-            self.port = free_port()
+            self._port_holder, self.port = upstream.refusing_port()
             self.keeper.update({"listen": f"tls:127.0.0.1:{self.port}",
                                 "cert": str(certificates.top / "keeper.pem"),
                                 "cert_key": f"file:{certificates.top / 'keeper.key'}"})
@@ -132,15 +133,21 @@ class Keeper:
     def fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def settled_fds(self):
-        """How many it has open once it is done with whoever has left."""
-        seen = []
+    def fds_at_rest(self):
+        """How many it has open when it has seen off whoever had left before this was asked."""
+        visitor = Visitor(self)
+        try:
+            for _ in range(2):  # what is closed at the end of a turn is closed in the next one
+                visitor.send(b"L")
+                while visitor.told()[0] == "r":
+                    pass
+            return self.fds() - 1  # the visitor's
+        finally:
+            visitor.close()
 
-        def is_settled():
-            seen.append(self.fds())
-            return len(set(seen[-10:])) == 1 and len(seen) >= 10
-        checks.wait_until(is_settled)
-        return seen[-1]
+    def wait_for_fds(self, count):
+        """Until it has so many open again; whoever has left has seconds to be noticed."""
+        checks.wait_until(lambda: self.fds() == count, 60)
 
     def rss(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
@@ -169,6 +176,8 @@ class Keeper:
     def close(self):
         if self.process and self.process.poll() is None:
             self.kill()
+        if self._port_holder:
+            self._port_holder.close()
         subprocess.run(["rm", "-rf", str(self.top)], check=True)
 
 
@@ -180,12 +189,6 @@ def keeper(*args, **config):
         made.stop()
     finally:
         made.close()
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 # ---- at the control socket ----
