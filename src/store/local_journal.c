@@ -270,9 +270,14 @@ static void on_hold(void *owner, const struct journal_hold *row)
 
 	for (; count < STORE_CLAIMS_MAX && row->meters[count]; count++) {
 		tallies[count] = local_get_tally(local, row->meters[count], 0);
+		/* One of which nothing is held is at rest, and must outlive that the next is got.
+		 */
+		tallies[count]->user_count++;
 		meter_restore(&tallies[count]->meter, row->bytes, row->spend);
 	}
 	hold = local_add_hold(local, row->id, tallies, count);
+	while (count-- > 0)
+		tallies[count]->user_count--;
 	hold->bytes = row->bytes;
 	hold->spend = row->spend;
 	hold->made_at = row->made_at;

@@ -229,6 +229,27 @@ static void what_was_used_before_is_added_to(void **state)
 	}
 }
 
+/* Its meters are at rest while it is read, and room for the last may be made of the first. */
+static void what_holds_nothing_is_read_when_there_is_no_room(void **state)
+{
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	assert_non_null(store);
+	store->ops->close(store);
+	execute("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 15)"
+		"INSERT INTO hold SELECT 'a' || i, 'host:' || i, NULL, NULL, 1, 0, 1, '' FROM n;"
+		"INSERT INTO hold VALUES ('b', 'run:x', 'account:x', 'host:x', 0, 0, 1, '')");
+	store = desk_open(&loop);
+	assert_non_null(store);
+	assert_int_equal(OWNER_OF(store, struct local, store)->holds.count, 16);
+	assert_int_equal(OWNER_OF(store, struct local, store)->tallies.count, 18);
+	desk_settle(store, "b", 7, 0, "");
+	assert_int_equal(desk_read(store, "run:x").bytes, 7);
+	assert_int_equal(desk_read(store, "host:x").bytes, 7);
+	store->ops->close(store);
+}
+
 static void calls_are_forgotten_after_a_month(void **state)
 {
 	struct store *store = desk_open(&loop);
@@ -258,6 +279,7 @@ int main(int argc, char **argv)
 		FRESH(rates_and_places_alone_are_not_written),
 		FRESH(meters_at_rest_are_read_again),
 		FRESH(what_was_used_before_is_added_to),
+		FRESH(what_holds_nothing_is_read_when_there_is_no_room),
 		FRESH(calls_are_forgotten_after_a_month),
 	};
 	int failed;
