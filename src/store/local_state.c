@@ -48,9 +48,10 @@ struct tally *local_get_tally(struct local *local, const char *name, uint64_t no
 
 	if (entry)
 		return OWNER_OF(entry, struct tally, entry);
-	/* It grows only by those that are in use, and this is paid for by as many additions. */
-	if (table_is_full(&local->tallies))
+	if (table_is_full(&local->tallies)) {
 		forget_idle(local, now_ms);
+		table_make_room(&local->tallies);
+	}
 	tally = local_alloc(sizeof(*tally) + strlen(name) + 1);
 	memcpy(tally->name, name, strlen(name) + 1);
 	tally->is_loaded = !local->journal;

@@ -106,6 +106,12 @@ bool table_is_full(const struct table *table)
 	return table->count == table->size;
 }
 
+void table_make_room(struct table *table)
+{
+	if (table->count > table->size / 4 * 3)
+		grow(table);
+}
+
 void table_add(struct table *table, struct table_entry *entry, const char *key)
 {
 	if (table_is_full(table))

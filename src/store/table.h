@@ -35,6 +35,12 @@ void table_remove(struct table *table, struct table_entry *entry);
 /* Whether the next one to be added makes it grow: the time to throw out what is not needed. */
 bool table_is_full(const struct table *table);
 
+/*
+ * To be called when that was done: grows unless a quarter of it is free now. Looking through all
+ * of it then is paid for by as many additions, however little was thrown out.
+ */
+void table_make_room(struct table *table);
+
 /* Goes through all, from a walk of zeros; NULL at the end. What was returned last may be removed.
  */
 struct table_walk {

@@ -88,6 +88,28 @@ static void meters_at_rest_are_forgotten(void **state)
 	assert_int_equal(desk_read(store, "host:used").bytes, 7);
 }
 
+/* Else each one that comes would look through all of them to find room for itself. */
+static void where_few_are_at_rest_room_is_made(void **state)
+{
+	char id[STORE_ID_MAX], meter[64];
+	size_t size = local()->tallies.size;
+
+	(void)state;
+	for (size_t i = 0; i <= size; i++) {
+		snprintf(meter, sizeof(meter), "host:rests%zu", i);
+		desk_read(store, meter);
+	}
+	assert_int_equal(local()->tallies.size, size); /* the control: all are */
+	for (size_t i = 0; i <= size; i++) {
+		snprintf(meter, sizeof(meter), "host:h%zu", i);
+		snprintf(id, sizeof(id), "%zu", i);
+		desk_reserve(store, id, meter, (struct limits){ 0 }, 0, 0);
+		if (i == size - 2)
+			desk_settle(store, "0", 0, 0, "");
+	}
+	assert_int_equal(local()->tallies.size, 2 * size);
+}
+
 static void calls_are_remembered_up_to_a_number(void **state)
 {
 	char call[STORE_CALL_ID_MAX];
@@ -193,6 +215,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FRESH(a_meter_that_is_claimed_twice_counts_twice),
 		FRESH(meters_at_rest_are_forgotten),
+		FRESH(where_few_are_at_rest_room_is_made),
 		FRESH(calls_are_remembered_up_to_a_number),
 		FRESH(two_replies_with_one_id_are_two_costs),
 		FRESH(a_call_without_an_id_is_not_counted),
