@@ -265,8 +265,11 @@ static void flush(struct store *store, uint64_t now_ms)
 
 static void release(struct local *local, struct hold *hold)
 {
-	for (size_t i = 0; i < hold->tally_count; i++)
+	for (size_t i = 0; i < hold->tally_count; i++) {
 		meter_release(&hold->tallies[i]->meter, hold->bytes, hold->spend);
+		if (hold->bytes > 0)
+			local_touch_tally(local, hold->tallies[i]);
+	}
 	local_end_hold(local, hold);
 }
 

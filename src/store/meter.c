@@ -141,6 +141,7 @@ void meter_restore(struct meter *meter, uint64_t bytes, uint64_t spend)
 void meter_release(struct meter *meter, uint64_t bytes, uint64_t spend)
 {
 	drop(&meter->bytes_held, bytes);
+	add(&meter->bytes, bytes);
 	drop(&meter->reserved, spend);
 }
 

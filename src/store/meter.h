@@ -46,7 +46,8 @@ void meter_end(struct meter *meter, uint64_t bytes_held, uint64_t bytes);
 /* What is held without a place: it was left by another process, or is kept. */
 void meter_take_place(struct meter *meter); /* whoever left it is still there */
 void meter_restore(struct meter *meter, uint64_t bytes, uint64_t spend);
-void meter_release(struct meter *meter, uint64_t bytes, uint64_t spend);
+void meter_release(struct meter *meter, uint64_t bytes,
+		   uint64_t spend); /* the bytes may have been used, and count */
 
 /* Money that was reserved is replaced by what was spent. */
 void meter_pay(struct meter *meter, uint64_t reserved, uint64_t cost);

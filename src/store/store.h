@@ -163,7 +163,8 @@ struct store_ops {
 	void (*reconcile)(struct store *store, struct store_call *call, uint64_t now_ms);
 	/*
 	 * Everything that was called before `before_s` (seconds since 1970) has been reconciled:
-	 * older holds that were kept, or that a keeper left which is gone, are released.
+	 * older holds that were kept, or that a keeper left which is gone, are released. What
+	 * the latter had of bytes may have been used, and counts as used.
 	 */
 	void (*release_before)(struct store *store, uint64_t before_s, uint64_t now_ms);
 	/* At the end of a turn: what was gathered goes out. May be NULL. */

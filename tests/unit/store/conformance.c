@@ -729,6 +729,26 @@ static void what_a_keeper_left_counts_until_it_is_released(void **state)
 	assert_int_equal(take_of_account(&ask, limits, 3 * CENT), STORE_NO_MONEY);
 }
 
+/* Nobody knows what became of its bytes: they count, where its money comes back. */
+static void what_a_keeper_left_has_used_its_bytes(void **state)
+{
+	const struct limits limits = { .bytes = 100, .spend = 10 * CENT };
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, limits, 60, 8 * CENT), STORE_GRANTED);
+	reopen();
+	store->ops->release_before(store, clock_ms(CLOCK_REALTIME) / 1000 + 60, now());
+	flush();
+	expect_money(self.meters[0], 0, 0);
+	assert_int_equal(read_meter(self.meters[0]).bytes, 60);
+	assert_int_equal(take(&ask, limits, 41, CENT), STORE_NO_BYTES);
+	reopen();
+	assert_int_equal(read_meter(self.meters[0]).bytes, 60);
+	assert_int_equal(take(&ask, limits, 41, CENT), STORE_NO_BYTES);
+	assert_int_equal(take(&ask, limits, 40, CENT), STORE_GRANTED);
+}
+
 /* ---- several keepers ---- */
 
 static void two_keepers_share_one_truth(void **state)
@@ -845,6 +865,7 @@ int conformance_run(const struct backend *subject)
 	const struct CMUnitTest lasting[] = {
 		FRESH(what_was_counted_outlives_the_keeper),
 		FRESH(what_a_keeper_left_counts_until_it_is_released),
+		FRESH(what_a_keeper_left_has_used_its_bytes),
 	};
 	const struct CMUnitTest shared[] = {
 		FRESH(two_keepers_share_one_truth),
