@@ -385,6 +385,21 @@ static void release_before(struct store *store, uint64_t before_s, uint64_t now_
 	}
 }
 
+void local_on_burial(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct local *local = OWNER_OF(timer, struct local, burial);
+	struct table_walk walk = { 0 };
+	struct table_entry *entry;
+
+	(void)now_ms;
+	while ((entry = table_walk(&local->holds, &walk))) {
+		struct hold *hold = OWNER_OF(entry, struct hold, entry);
+
+		if (hold->is_left && hold->spend == 0)
+			release(local, hold);
+	}
+}
+
 static void read_meter(struct store *store, struct store_meter *read, uint64_t now_ms)
 {
 	struct local *local = local_of(store);
@@ -501,6 +516,7 @@ static void close_store(struct store *store)
 	if (local->is_loaded && local_has_unwritten(local))
 		(void)!local_write(local);
 	loop_cancel(store->loop, &local->timer);
+	loop_cancel(store->loop, &local->burial);
 	if (local->is_loaded)
 		local_free_state(local);
 	if (local->journal)
@@ -530,6 +546,7 @@ struct store *store_local_new(struct loop *loop, struct journal *journal)
 	local->store = (struct store){ .ops = &local_ops, .loop = loop, .is_reachable = true };
 	local->journal = journal;
 	local->timer.on_due = local_on_timer;
+	local->burial.on_due = local_on_burial;
 	local->last_call = &local->first_call;
 	/* A name in logs; where none can be made it stays empty. */
 	if (runid_new(local->store.keeper_id) < 0)

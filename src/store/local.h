@@ -80,6 +80,7 @@ struct local {
 	struct store store;
 	struct journal *journal; /* or NULL */
 	struct loop_timer timer; /* to write what waits, and to see whether that works again */
+	struct loop_timer burial; /* of what was left and nobody has asked for since */
 	bool is_loaded;          /* what the process before has left is here */
 	struct table tallies, holds, kept, calls, runs, revoked;
 	struct {
@@ -120,6 +121,14 @@ int local_find_call(struct local *local, const char *call_id,
 void local_remember_call(struct local *local, const char *call_id, uint64_t cost, bool is_truth);
 
 void local_free_state(struct local *local);
+
+/* ---- what is decided (local.c) ---- */
+
+/*
+ * Whoever left holds and is still there has asked for them again by now. The others are gone for
+ * good: where there is no money to be reconciled nothing else would ever end them.
+ */
+void local_on_burial(struct loop_timer *timer, uint64_t now_ms);
 
 /* ---- the journal (local_journal.c) ---- */
 

@@ -323,5 +323,7 @@ bool local_load(struct local *local)
 		return note_failure(local);
 	}
 	local->is_loaded = true;
+	if (local->holds.count > 0)
+		loop_set_timer(local->store.loop, &local->burial, clock_now_ms() + STORE_ALIVE_MS);
 	return true;
 }

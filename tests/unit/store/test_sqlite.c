@@ -250,6 +250,37 @@ static void what_holds_nothing_is_read_when_there_is_no_room(void **state)
 	store->ops->close(store);
 }
 
+/* Nobody reconciles what has no money; and who borrows the store has asked for what is its. */
+static void what_was_left_without_money_is_buried(void **state)
+{
+	const struct limits limits = { .bytes = 100 };
+	struct store *store = desk_open(&loop);
+	struct local *local;
+
+	(void)state;
+	assert_non_null(store);
+	desk_reserve(store, "left", "run:left", limits, 60, 0);
+	desk_reserve(store, "money", "run:money", limits, 60, CENT);
+	desk_reserve(store, "lent", "run:lent", limits, 60, 0);
+	store->ops->close(store);
+	store = desk_open(&loop);
+	local = OWNER_OF(store, struct local, store);
+	assert_int_equal(local->holds.count, 3);
+	assert_int_equal(desk_reserve(store, "lent", "run:lent", limits, 0, 0), STORE_GRANTED);
+	assert_in_range(local->burial.due_ms, clock_now_ms() + 1, clock_now_ms() + STORE_ALIVE_MS);
+	local_on_burial(&local->burial, clock_now_ms());
+	assert_int_equal(local->holds.count, 2);
+	assert_non_null(local_find_hold(local, "money"));
+	assert_non_null(local_find_hold(local, "lent"));
+	store->ops->close(store);
+	store = desk_open(&loop);
+	assert_int_equal(OWNER_OF(store, struct local, store)->holds.count, 2);
+	assert_int_equal(desk_read(store, "run:left").bytes, 60); /* it may have been used */
+	desk_settle(store, "lent", 10, 0, "");
+	assert_int_equal(desk_read(store, "run:lent").bytes, 10);
+	store->ops->close(store);
+}
+
 static void calls_are_forgotten_after_a_month(void **state)
 {
 	struct store *store = desk_open(&loop);
@@ -280,6 +311,7 @@ int main(int argc, char **argv)
 		FRESH(meters_at_rest_are_read_again),
 		FRESH(what_was_used_before_is_added_to),
 		FRESH(what_holds_nothing_is_read_when_there_is_no_room),
+		FRESH(what_was_left_without_money_is_buried),
 		FRESH(calls_are_forgotten_after_a_month),
 	};
 	int failed;
