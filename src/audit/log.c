@@ -120,7 +120,6 @@ static int append(struct audit_log *log, struct bytes lines, uint64_t size)
 #define LOCK_TRIES   2000
 #define LOCK_WAIT_MS 1
 
-#define DECISION  "\"decision\""
 #define CHAIN_MAX 512 /* more than what the chain adds to a draft */
 
 /* Adds the record at its place in the chain, whose end moves to it. */
@@ -175,14 +174,25 @@ static int flush_locked(struct audit_log *log)
 	return 0;
 }
 
-static void drop_decisions(struct audit_log *log)
+/* What is written before it happens. */
+static bool is_ahead(struct bytes draft)
+{
+	static const struct bytes events[] = { BYTES("\"decision\""), BYTES("\"start\"") };
+
+	for (size_t i = 0; i < ARRAY_LEN(events); i++)
+		if (draft.len >= events[i].len &&
+		    memcmp(draft.data, events[i].data, events[i].len) == 0)
+			return true;
+	return false;
+}
+
+static void drop_ahead(struct audit_log *log)
 {
 	struct bytes drafts = { log->drafts.data, log->drafts.len }, draft;
 	size_t kept = 0;
 
 	while (bytes_split(&drafts, '\n', &draft)) {
-		if (draft.len >= strlen(DECISION) &&
-		    memcmp(draft.data, DECISION, strlen(DECISION)) == 0)
+		if (is_ahead(draft))
 			continue;
 		memmove(log->drafts.data + kept, draft.data, draft.len + 1); /* with its line end */
 		kept += draft.len + 1;
@@ -220,7 +230,7 @@ int audit_flush(struct audit_log *log)
 	if (r == 0 || r == -ENOBUFS)
 		log->drafts.len = 0;
 	else
-		drop_decisions(log);
+		drop_ahead(log);
 	return r;
 }
 

@@ -87,9 +87,9 @@ void audit_close(struct audit_log *log);
 int audit_mend(struct audit_log *log) must_check;
 
 /*
- * Writes what was added, all of it or nothing. On failure, -errno: decisions are dropped,
- * because whoever asked for one is refused now; what has happened already stays, to be
- * written with the next flush.
+ * Writes what was added, all of it or nothing. On failure, -errno: decisions are dropped, and
+ * beginnings of runs, because what they allow does not happen now; what has happened already
+ * stays, to be written with the next flush.
  */
 int audit_flush(struct audit_log *log) must_check;
 

@@ -36,18 +36,6 @@ int keeper_open_audit(struct keeper *keeper, const char *path, struct err *err)
 	return r < 0 ? err_set(err, -r, "look at the end of the audit log '%.200s'", path) : 0;
 }
 
-int keeper_write_records(struct keeper *keeper, struct err *err)
-{
-	int r = audit_flush(&keeper->audit);
-
-	if (r == -EILSEQ)
-		return err_say(err, EILSEQ,
-			       "the audit log '%.200s' does not end with a record; see what "
-			       "'warder audit verify' says, and keep it aside",
-			       keeper->audit.path);
-	return r < 0 ? err_set(err, -r, "write to the audit log '%.200s'", keeper->audit.path) : 0;
-}
-
 int keeper_open(struct keeper *keeper, struct charter *charter, struct err *err)
 {
 	int r = loop_init(&keeper->loop);
@@ -104,7 +92,10 @@ void keeper_notice(struct keeper *keeper, enum notice_event event, uint64_t now_
 		notice_write(keeper->notices, event, now_ms, notice);
 }
 
-/* Writes the records; how that goes is counted. */
+/*
+ * The one way to write records: how that goes is counted, and that the decisions of this turn have
+ * not been written is remembered for all of them, whoever it was that wanted something written.
+ */
 static int flush_records(struct keeper *keeper)
 {
 	uint64_t start_us = clock_us(CLOCK_MONOTONIC);
@@ -113,13 +104,27 @@ static int flush_records(struct keeper *keeper)
 
 	metrics_observe(&keeper->metrics.audit_flush_seconds, clock_us(CLOCK_MONOTONIC) - start_us);
 	keeper->is_audit_failing = r < 0;
-	if (r < 0)
+	if (r < 0) {
 		keeper->metrics.audit_failures++;
+		keeper->has_audit_failed |= keeper->has_decision;
+	}
 	if (was_failing != keeper->is_audit_failing)
 		keeper_notice(keeper, r < 0 ? NOTICE_AUDIT_FAILED : NOTICE_AUDIT_BACK,
 			      clock_now_ms(),
 			      &(struct notice){ .text = r < 0 ? strerror(-r) : NULL });
 	return r;
+}
+
+int keeper_write_records(struct keeper *keeper, struct err *err)
+{
+	int r = flush_records(keeper);
+
+	if (r == -EILSEQ)
+		return err_say(err, EILSEQ,
+			       "the audit log '%.200s' does not end with a record; see what "
+			       "'warder audit verify' says, and keep it aside",
+			       keeper->audit.path);
+	return r < 0 ? err_set(err, -r, "write to the audit log '%.200s'", keeper->audit.path) : 0;
 }
 
 void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
@@ -131,6 +136,7 @@ void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint3
 		.method = BYTES("LINK"),
 		.reason = bytes_of(code),
 	};
+	int r;
 
 	if (*run_id)
 		decision.run_id = bytes_of(run_id);
@@ -141,8 +147,8 @@ void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint3
 	keeper->metrics.audit_records++;
 	audit_add_decision(&keeper->audit, &decision);
 	/* Whoever is sent away hears it next, and that must not be before it is written. */
-	if (flush_records(keeper) < 0)
-		keeper->has_audit_failed = true;
+	r = flush_records(keeper);
+	(void)r; /* it is sent away in any case */
 	keeper_notice(keeper, NOTICE_RUN_REFUSED, clock_now_ms(),
 		      &(struct notice){ .run_id = *run_id ? run_id : NULL,
 					.code = code,
@@ -163,9 +169,12 @@ static void on_outcomes_due(struct loop_timer *timer, uint64_t now_ms)
 /* A turn may bring more than a batch holds, when ten thousand streams end at once. */
 void keeper_after_record(struct keeper *keeper)
 {
+	int r = 0;
+
 	keeper->metrics.audit_records++;
-	if (keeper->audit.drafts.len > AUDIT_BATCH_MAX / 2 && flush_records(keeper) < 0)
-		keeper->has_audit_failed = true;
+	if (keeper->audit.drafts.len > AUDIT_BATCH_MAX / 2)
+		r = flush_records(keeper);
+	(void)r; /* it is remembered for those whom it concerns */
 }
 
 /* INV-AUDIT-FIRST: what this turn has decided is written before any of it happens. */
@@ -242,7 +251,7 @@ int keeper_serve(struct keeper *keeper)
 	r = loop_run(&keeper->loop);
 	while (keeper->peers)
 		peer_close(keeper->peers, "gate_gone", clock_now_ms());
-	failure = audit_flush(&keeper->audit);
+	failure = flush_records(keeper);
 	/* One more turn, for what is freed at its end. */
 	keeper->decided = keeper->dirty = NULL;
 	keeper->dirty_origins = NULL;

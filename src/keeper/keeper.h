@@ -47,7 +47,7 @@ struct keeper {
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */
 	bool is_audit_failing;         /* the last time */
-	bool has_audit_failed;         /* ... and they could not be written when there were many */
+	bool has_audit_failed;         /* ... and a write has failed since, and dropped them */
 	/* Of this turn, in their order: what is to be asked of the store, whoever goes on when the
 	 * records are written, and whoever has bytes for an origin. */
 	struct store_reservation *asked, *last_asked;
@@ -70,7 +70,10 @@ void keeper_close(struct keeper *keeper);
 /* After a record was added: writes them when there are many. */
 void keeper_after_record(struct keeper *keeper);
 
-/* Writes what was added, now. */
+/*
+ * Writes what was added, now. On failure the decisions of this turn are dropped, and what they
+ * allow does not happen.
+ */
 int keeper_write_records(struct keeper *keeper, struct err *err) must_check;
 
 /* A link that was not opened is on record like a request that was refused. */

@@ -60,13 +60,14 @@ int report_begin(const struct run *run, const struct report_sink *sink)
 int report_end(const struct peer *peer, const char *audit, const struct report_sink *sink)
 {
 	char summary[4200];
+	struct err err;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < peer->refused_host_count; i++)
 		r = send_text(sink, STATUS_REFUSED, peer->refused_hosts[i].name);
 	/* What was recorded must be in the log before anybody is told so. */
 	if (r == 0)
-		r = audit_flush(&peer->keeper->audit);
+		r = keeper_write_records(peer->keeper, &err);
 	snprintf(summary, sizeof(summary), "%" PRIu64 " %" PRIu64 " %s", peer->allowed,
 		 peer->refused, audit);
 	return r < 0 ? r : send_text(sink, STATUS_SUMMARY, summary);

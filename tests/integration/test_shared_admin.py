@@ -13,6 +13,7 @@ import egress
 import harness
 import pytest
 import shared
+import siege
 
 POST = agent.post({"model": "m"})
 
@@ -91,6 +92,42 @@ def test_a_keeper_that_may_not_write_so_much_is_not_ready(root_place, origin):
         subprocess.run(["prlimit", f"--pid={keeper.pid()}", "--fsize=unlimited:unlimited"], check=True)
         assert run.ask(POST).status == 200 and not readiness(keeper)
     keeper.verify()
+
+
+ROOM = 500  # for any one record, and not for two
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+@pytest.mark.parametrize("what", ["begins", "ends"])
+def test_what_cannot_be_recorded_of_one_run_lets_nothing_of_another_out(origin, what, is_full):
+    """INV-AUDIT-FIRST, when a request and the beginning or the end of another run are in one turn."""
+    with siege.keeper(origin, keeper={"store": "memory:"}) as keeper:
+        asking = siege.join(keeper, "asking")
+        other = siege.join(keeper, "other") if what == "ends" else siege.Visitor(keeper)
+        checks.wait_until(lambda: len(keeper.runs()) == (2 if what == "ends" else 1))
+        keeper.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, keeper.process.pid, os.WSTOPPED | os.WNOWAIT)
+        asking.gate.open(1, b"", method="GET", path="/v1/models")
+        if what == "ends":
+            other.socket.close()
+        else:
+            other.register("run-id=other")
+        limit = keeper.audit.stat().st_size + ROOM if is_full else "unlimited"
+        subprocess.run(["prlimit", f"--pid={keeper.process.pid}", f"--fsize={limit}:unlimited"], check=True)
+        keeper.process.send_signal(signal.SIGCONT)
+        reply = asking.gate.reply(1)
+        subprocess.run(["prlimit", f"--pid={keeper.process.pid}", "--fsize=unlimited:unlimited"], check=True)
+        if is_full:
+            assert (reply.status, reply.code()) == (503, "audit_failed")
+            assert not origin.requests and not keeper.records(event="decision")
+        else:
+            assert reply.status == 200 and len(origin.requests) == 1
+            assert [r["runId"] for r in keeper.records(event="decision")] == ["asking"]
+        if what == "begins":
+            assert (other.told()[0] == "!") == is_full
+        assert asking.gate.ask(2).status == 200
+        for visitor in (asking, other):
+            visitor.close()
 
 
 def test_a_keeper_whose_store_has_no_room_is_not_ready(root_place, origin, small_disk):

@@ -255,6 +255,7 @@ static void what_has_happened_survives_a_full_disk(void **state)
 		.first_byte_ms = AUDIT_UNSET,
 		.duration_ms = AUDIT_UNSET,
 	};
+	const struct audit_start start = { .run_id = BYTES("never-begun"), .attempt = 0 };
 	struct audit_log log;
 	struct err err;
 	struct stat st;
@@ -266,6 +267,7 @@ static void what_has_happened_survives_a_full_disk(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	set_file_limit((rlim_t)st.st_size + 10);
 	audit_add_outcome(&log, &outcome);
+	audit_add_start(&log, &start);
 	assert_true(write_one(&log, 2) < 0);
 	audit_add_outcome(&log, &outcome);
 	set_file_limit(RLIM_INFINITY);
@@ -275,6 +277,7 @@ static void what_has_happened_survives_a_full_disk(void **state)
 	assert_int_equal(first_fault.problem, AUDIT_FINE);
 	assert_non_null(strstr(text, "\"exchange\":3"));
 	assert_null(strstr(text, "\"exchange\":2"));
+	assert_null(strstr(text, "never-begun"));
 }
 
 /* A batch without end is refused, not forgotten. */
