@@ -31,7 +31,8 @@ struct visitor {
 	struct loop_source source;
 	struct loop_timer patience; /* set while answers wait for it */
 	struct outbox outbox;
-	struct control *control;
+	struct keeper *keeper;
+	struct control *control; /* which may be gone once it is over */
 	struct visitor *next, **at;
 	struct ucred who;
 	struct enrolment *enrolment; /* its run is being looked at, or NULL */
@@ -71,7 +72,7 @@ static void give_up(struct visitor *visitor)
 	if (!visitor->is_over || visitor->open_answers > 0)
 		return;
 	visitor->deferred.free = free_visitor;
-	loop_defer(&visitor->control->keeper->loop, &visitor->deferred);
+	loop_defer(&visitor->keeper->loop, &visitor->deferred);
 }
 
 /* Its run ends with it. */
@@ -188,7 +189,7 @@ static int open_peer(struct visitor *visitor, struct run *run, enum peer_kind ki
 	int r;
 
 	stream_init_plain(&link, take_fd(&visitor->link_fd));
-	r = peer_open(visitor->control->keeper, &link, run, kind, &visitor->peer, err);
+	r = peer_open(visitor->keeper, &link, run, kind, &visitor->peer, err);
 	if (r < 0)
 		return r;
 	visitor->peer->on_over = on_peer_over;
@@ -199,7 +200,7 @@ static int open_peer(struct visitor *visitor, struct run *run, enum peer_kind ki
 static void on_enrolled(void *owner, struct run *run, const struct err *err, uint64_t now_ms)
 {
 	struct visitor *visitor = owner;
-	struct store *store = visitor->control->keeper->store;
+	struct store *store = visitor->keeper->store;
 	const struct report_sink sink = { send_status, visitor };
 	struct err why;
 
@@ -250,7 +251,7 @@ static bool is_link(int fd)
 /* What stands against a new link; NULL when nothing does. */
 static const char *find_obstacle(const struct visitor *visitor, int fd)
 {
-	if (visitor->control->keeper->is_draining)
+	if (visitor->keeper->is_draining)
 		return "the keeper takes no more runs: it is being stopped";
 	if (visitor->peer || visitor->enrolment || !is_link(fd))
 		return "the keeper does not understand; is it of this version?";
@@ -272,8 +273,8 @@ static void on_register(struct visitor *visitor, struct bytes words, int *fd, ui
 		return;
 	}
 	visitor->link_fd = registration.spec.link_fd = take_fd(fd);
-	enrol_start(visitor->control->keeper, &registration.spec, on_enrolled, visitor,
-		    &visitor->enrolment, now_ms);
+	enrol_start(visitor->keeper, &registration.spec, on_enrolled, visitor, &visitor->enrolment,
+		    now_ms);
 }
 
 /* A gate for agents that warder did not start: whose a request is, its token says. */
@@ -283,7 +284,7 @@ static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, u
 	struct err err;
 
 	(void)words;
-	if (!obstacle && visitor->control->keeper->charter->token_keys.count == 0)
+	if (!obstacle && visitor->keeper->charter->token_keys.count == 0)
 		obstacle = "this keeper has no key for tokens of requests; say --token-key ID=SOURCE";
 	if (!obstacle) {
 		visitor->link_fd = take_fd(fd);
@@ -350,7 +351,7 @@ static void say_run(struct visitor *visitor, struct buf *words, uint64_t now_ms)
 
 static void on_list(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
 {
-	const struct peer *peer = visitor->control->keeper->peers;
+	const struct peer *peer = visitor->keeper->peers;
 
 	(void)words;
 	(void)fd;
@@ -368,7 +369,7 @@ static void on_list(struct visitor *visitor, struct bytes words, int *fd, uint64
 
 static const struct peer *find_peer(const struct visitor *visitor, const char *run_id)
 {
-	const struct peer *peer = visitor->control->keeper->peers;
+	const struct peer *peer = visitor->keeper->peers;
 
 	while (peer && (!peer->run || strcmp(peer->run->run_id, run_id) != 0))
 		peer = peer->next;
@@ -428,7 +429,7 @@ static bool read_run_id(struct visitor *visitor, struct bytes words)
 
 static void on_show(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
 {
-	struct store *store = visitor->control->keeper->store;
+	struct store *store = visitor->keeper->store;
 	const struct peer *peer;
 	size_t count = 1;
 
@@ -465,12 +466,11 @@ static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
 	visitor->open_answers--;
 	give_up(visitor);
 	if (revocation->verdict == STORE_GRANTED) {
-		keeper_notice(visitor->control->keeper, NOTICE_RUN_REVOKED, now_ms,
+		keeper_notice(visitor->keeper, NOTICE_RUN_REVOKED, now_ms,
 			      &(struct notice){ .run_id = visitor->run_id,
 						.uid = NOTICE_NUMBER(visitor->who.uid) });
 		/* The store has news of runs with a link; a token's run may have none. */
-		limiter_on_news(visitor->control->keeper, STORE_NEWS_REVOKED, visitor->run_id,
-				now_ms);
+		limiter_on_news(visitor->keeper, STORE_NEWS_REVOKED, visitor->run_id, now_ms);
 		say(visitor, STATUS_DONE, "", now_ms);
 		return;
 	}
@@ -480,7 +480,7 @@ static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
 
 static void on_revoke(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
 {
-	struct store *store = visitor->control->keeper->store;
+	struct store *store = visitor->keeper->store;
 
 	(void)fd;
 	if (!read_run_id(visitor, words) ||
@@ -604,6 +604,7 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	visitor = calloc(1, sizeof(*visitor));
 	if (!visitor)
 		die_no_memory();
+	visitor->keeper = control->keeper;
 	visitor->control = control;
 	visitor->who = who;
 	visitor->link_fd = -1;

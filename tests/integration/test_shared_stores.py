@@ -18,6 +18,7 @@ import origin as upstream
 import postgres
 import pytest
 import shared
+import siege
 
 RESERVE = decimal.Decimal("0.001")
 ALIVE_S = 15  # STORE_ALIVE_MS
@@ -444,3 +445,22 @@ def poll(is_true, deadline):
             return value
         time.sleep(0.2)
     raise AssertionError("it did not happen in time")
+
+
+@pytest.mark.parametrize("packet", [b"Xr-1\0", b"Sr-1\0"], ids=["revoke", "show"])
+def test_a_keeper_ends_while_its_store_owes_an_answer(root_place, origin, server, packet):
+    """Whoever has asked is gone then, and so is the socket that it was asked at."""
+    config = shared.llm(origin, keeper={"store": server.url})
+    with shared.keeper(root_place, config) as keeper:
+        checks.wait_until(lambda: keeper.get("/readyz")[0] == 200, 20)
+        visitor = siege.Visitor(keeper)
+        server.freeze()
+        try:
+            visitor.send(packet)
+            visitor.send(b"L")
+            while visitor.told()[0] != ".":  # the list: what was asked before waits
+                pass
+            assert keeper.end() == 0  # and sanitizers have nothing to say
+        finally:
+            server.thaw()
+            visitor.close()
