@@ -35,7 +35,7 @@ struct shared {
 	char own_paths[2][STATE_PATH_MAX]; /* of sockets that are removed at the end, or "" */
 	size_t own_path_count;
 	bool has_place; /* what has been opened is ours to remove */
-	uid_t users[SHARED_USERS_MAX];
+	struct control_user users[SHARED_USERS_MAX];
 	size_t user_count;
 	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
 	int argc; /* of the command line, which counts at every reading */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Who may come to a shared keeper, and where: its sockets, and what is behind each. */
 #include <errno.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -17,6 +18,19 @@ static bool is_enabled(void)
 	return value && (strcmp(value, "1") == 0 || strcmp(value, "true") == 0);
 }
 
+/* Once: where users are kept elsewhere, to look one up may take long, and every run would wait. */
+static int find_user(const char *name, struct control_user *ret_user)
+{
+	int r = listen_find_user(name, &ret_user->uid);
+	const struct passwd *entry = r < 0 ? NULL : getpwuid(ret_user->uid);
+
+	if (entry)
+		snprintf(ret_user->account, sizeof(ret_user->account), "%s", entry->pw_name);
+	else
+		snprintf(ret_user->account, sizeof(ret_user->account), "%u", ret_user->uid);
+	return r;
+}
+
 int shared_find_users(struct shared *shared, const struct shared_config *config, struct err *err)
 {
 	if ((config->control_user_count > 0 || config->listen.host) && !is_enabled())
@@ -27,7 +41,7 @@ int shared_find_users(struct shared *shared, const struct shared_config *config,
 	for (; shared->user_count < config->control_user_count; shared->user_count++) {
 		const char *name = config->control_users[shared->user_count];
 
-		if (listen_find_user(name, &shared->users[shared->user_count]) < 0)
+		if (find_user(name, &shared->users[shared->user_count]) < 0)
 			return err_say(err, ENOENT, "--control-user: there is no user '%.60s'",
 				       name);
 	}

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -35,9 +34,10 @@ struct visitor {
 	struct control *control; /* which may be gone once it is over */
 	struct visitor *next, **at;
 	struct ucred who;
-	struct enrolment *enrolment; /* its run is being looked at, or NULL */
-	int link_fd;                 /* ... and its link, until that has a peer */
-	struct peer *peer;           /* of the run that it owns, or NULL */
+	const struct control_user *user; /* or NULL: a master, ourselves or root */
+	struct enrolment *enrolment;     /* its run is being looked at, or NULL */
+	int link_fd;                     /* ... and its link, until that has a peer */
+	struct peer *peer;               /* of the run that it owns, or NULL */
 	struct store_meter meters[2];
 	struct store_revocation revocation;
 	char run_id[RUNID_MAX + 1]; /* that it asks about */
@@ -156,17 +156,20 @@ static void say(struct visitor *visitor, enum status_type type, const char *text
 
 static bool is_master(const struct visitor *visitor)
 {
-	return visitor->who.uid == geteuid() || visitor->who.uid == 0;
+	return !visitor->user;
 }
 
-static bool is_welcome(const struct control *control, const struct ucred *who)
+/* Whether somebody may come in, as a user of the configuration's or, with NULL, as a master. */
+static bool is_welcome(const struct control *control, uid_t uid,
+		       const struct control_user **ret_user)
 {
-	if (who->uid == geteuid() || who->uid == 0)
+	*ret_user = NULL;
+	if (uid == geteuid() || uid == 0)
 		return true;
-	for (size_t i = 0; i < control->config.user_count; i++)
-		if (control->config.users[i] == who->uid)
-			return true;
-	return false;
+	for (size_t i = 0; i < control->config.user_count && !*ret_user; i++)
+		if (control->config.users[i].uid == uid)
+			*ret_user = &control->config.users[i];
+	return *ret_user;
 }
 
 /* ---- registering ---- */
@@ -222,17 +225,11 @@ static void on_enrolled(void *owner, struct run *run, const struct err *err, uin
  */
 static int restrict_registration(const struct visitor *visitor, struct run_spec *spec)
 {
-	static char run_id[RUNID_MAX + 1], account[128];
-	const struct passwd *user;
+	static char run_id[RUNID_MAX + 1];
 
 	if (is_master(visitor))
 		return 0;
-	user = getpwuid(visitor->who.uid);
-	if (user)
-		snprintf(account, sizeof(account), "%s", user->pw_name);
-	else
-		snprintf(account, sizeof(account), "%u", visitor->who.uid);
-	spec->account = account;
+	spec->account = visitor->user->account;
 	spec->run_id = run_id;
 	spec->attempt = 0;
 	return runid_new(run_id);
@@ -586,6 +583,7 @@ static void be_deaf(struct control *control, uint64_t now_ms)
 static void on_knock(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
 	struct control *control = OWNER_OF(source, struct control, source);
+	const struct control_user *user;
 	struct ucred who;
 	socklen_t len = sizeof(who);
 	_cleanup_close_ int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -596,7 +594,8 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 		be_deaf(control, now_ms);
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
 		return;
-	if (!is_welcome(control, &who) || control->visitor_count >= CONTROL_VISITORS_MAX) {
+	if (!is_welcome(control, who.uid, &user) ||
+	    control->visitor_count >= CONTROL_VISITORS_MAX) {
 		if (status_send(fd, STATUS_FAILED, "this keeper is not for you") < 0)
 			return;
 		return;
@@ -607,6 +606,7 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	visitor->keeper = control->keeper;
 	visitor->control = control;
 	visitor->who = who;
+	visitor->user = user;
 	visitor->link_fd = -1;
 	visitor->source = (struct loop_source){ .fd = -1, .on_ready = on_visitor_ready };
 	visitor->patience.on_due = on_impatient;

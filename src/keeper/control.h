@@ -37,9 +37,15 @@ enum control_request {
 
 struct control;
 
+/* Somebody who may register runs beside ourselves and root, and who pays for them. */
+struct control_user {
+	uid_t uid;
+	char account[128];
+};
+
 struct control_config {
-	int listener_fd;    /* owned by the control from here on */
-	const uid_t *users; /* who may register runs beside ourselves and root; borrowed */
+	int listener_fd;                  /* owned by the control from here on */
+	const struct control_user *users; /* borrowed */
 	size_t user_count;
 	const char *audit; /* where the log is, for summaries; borrowed */
 	/* No more runs are to begin; once there is none, the keeper is to end. */
