@@ -82,15 +82,12 @@ static void add_claim(struct hold *hold, const char *kind, const char *name,
 	if (limits->bytes &&
 	    (!hold->exchange->most_bytes || limits->bytes < hold->exchange->most_bytes))
 		hold->exchange->most_bytes = limits->bytes;
-	/* Money is what LLMs cost; the other hosts are none of its business. */
-	if (!hold->exchange->upstream->llm)
-		claim->limits.spend = 0;
 }
 
 static bool costs_money(const struct store_reservation *reservation)
 {
 	for (size_t i = 0; i < reservation->claim_count; i++)
-		if (reservation->claims[i].limits.spend)
+		if (store_spend_limit(reservation, i))
 			return true;
 	return false;
 }
@@ -133,6 +130,7 @@ static struct hold *hold_new(struct exchange *exchange)
 		.run_id = hold->run_id,
 		.account = hold->account,
 		.attempt = run->attempt,
+		.is_of_money = exchange->upstream->llm, /* other hosts cost none */
 		.on_done = on_done,
 	};
 	return hold;

@@ -260,7 +260,7 @@ static bool ask_reserve(struct lent_question *question, struct bytes words, uint
 	struct store *store = question->lender->store;
 	struct store_reservation *reservation = &question->reservation;
 	const char *id = words_next(&words);
-	uint64_t attempt = 0;
+	uint64_t attempt = 0, is_of_money = 0;
 
 	if (!id || strlen(id) >= STORE_ID_MAX)
 		return false;
@@ -269,10 +269,12 @@ static bool ask_reserve(struct lent_question *question, struct bytes words, uint
 	reservation->run_id = words_next(&words);
 	reservation->account = words_next(&words);
 	if (!reservation->run_id || !reservation->account || !words_next_number(&words, &attempt) ||
+	    !words_next_number(&words, &is_of_money) ||
 	    !words_next_number(&words, &reservation->bytes) ||
 	    !words_next_number(&words, &reservation->spend))
 		return false;
 	reservation->attempt = (uint32_t)attempt;
+	reservation->is_of_money = is_of_money;
 	while (words.len > 0 && reservation->claim_count < STORE_CLAIMS_MAX) {
 		struct store_claim *claim = &reservation->claims[reservation->claim_count++];
 

@@ -402,6 +402,7 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 		words_add(packet, first->run_id);
 		words_add(packet, first->account);
 		words_add_number(packet, first->attempt);
+		words_add_number(packet, first->is_of_money);
 		words_add_number(packet, first->bytes);
 		words_add_number(packet, first->spend);
 		for (size_t i = 0; i < first->claim_count; i++) {

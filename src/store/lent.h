@@ -6,7 +6,8 @@
  *
  * Both ends of a socket for packets: a letter, then words, each with its NUL; numbers in decimal.
  *
- *   reserve   r SEQ ID RUN ACCOUNT ATTEMPT BYTES SPEND {METER RATE BURST CONCURRENT BYTES SPEND}…
+ *   reserve   r SEQ ID RUN ACCOUNT ATTEMPT MONEY BYTES SPEND
+ *               {METER RATE BURST CONCURRENT BYTES SPEND}…
  *             ◀ a SEQ VERDICT CLAIM RETRY
  *   open      o SEQ RUN ACCOUNT ATTEMPT        ◀ a SEQ VERDICT BEGUN
  *   meter     m SEQ METER                      ◀ a SEQ VERDICT BYTES SPENT RESERVED CONCURRENT

@@ -34,8 +34,9 @@ static void watch_money(struct local *local, struct tally *tally)
 	bool is_news = is_used_up && !tally->is_used_up && tally->is_claimed;
 
 	tally->is_used_up = is_used_up;
-	if (!is_news)
+	if (!is_news || tally->is_in_news)
 		return;
+	tally->is_in_news = true;
 	tally->user_count++;
 	tally->next_news = local->news;
 	local->news = tally;
@@ -48,6 +49,7 @@ static void tell_news(struct local *local, uint64_t now_ms)
 
 	while ((tally = local->news)) {
 		local->news = tally->next_news;
+		tally->is_in_news = false;
 		if (local->store.on_news)
 			local->store.on_news(&local->store, STORE_NEWS_NO_MONEY, tally->name,
 					     now_ms);
@@ -62,25 +64,37 @@ static bool needs_journal(const struct local *local, const struct store_reservat
 	bool needs = asked->spend > 0;
 
 	for (size_t i = 0; i < asked->claim_count; i++)
-		needs |= asked->claims[i].limits.spend > 0 || asked->claims[i].limits.bytes > 0;
+		needs |= store_spend_limit(asked, i) > 0 || asked->claims[i].limits.bytes > 0;
 	return needs && local->journal;
 }
 
-static enum store_verdict try_claim(struct local *local, struct store_reservation *asked,
-				    const struct store_claim *claim, struct tally *tally,
-				    uint64_t now_ms)
+/* The limits that count from now on; of money only by what is of money. */
+static void set_limits(struct local *local, struct tally *tally, struct limits limits,
+		       bool is_of_money)
 {
+	if (!is_of_money)
+		limits.spend = tally->limits.spend;
+	tally->limits = limits;
+	if (!is_of_money)
+		return;
+	watch_money(local, tally);
+	tally->is_claimed = true;
+}
+
+static enum store_verdict try_claim(struct local *local, struct store_reservation *asked, size_t at,
+				    struct tally *tally, uint64_t now_ms)
+{
+	struct limits limits = asked->claims[at].limits;
 	enum store_verdict verdict;
 
 	if (needs_journal(local, asked) && !local_load_tally(local, tally))
 		return STORE_UNREACHABLE;
-	tally->limits = claim->limits;
-	watch_money(local, tally);
-	tally->is_claimed = true;
-	verdict = meter_test(&tally->meter, &claim->limits, asked->bytes, asked->spend, now_ms,
+	set_limits(local, tally, limits, asked->is_of_money);
+	limits.spend = store_spend_limit(asked, at);
+	verdict = meter_test(&tally->meter, &limits, asked->bytes, asked->spend, now_ms,
 			     &asked->retry_ms);
 	if (verdict == STORE_GRANTED)
-		meter_hold(&tally->meter, &claim->limits, asked->bytes, asked->spend);
+		meter_hold(&tally->meter, &limits, asked->bytes, asked->spend);
 	return verdict;
 }
 
@@ -92,10 +106,8 @@ static enum store_verdict try_claims(struct local *local, struct store_reservati
 	size_t count;
 
 	for (count = 0; count < asked->claim_count; count++) {
-		const struct store_claim *claim = &asked->claims[count];
-
-		ret_tallies[count] = local_get_tally(local, claim->meter, now_ms);
-		verdict = try_claim(local, asked, claim, ret_tallies[count], now_ms);
+		ret_tallies[count] = local_get_tally(local, asked->claims[count].meter, now_ms);
+		verdict = try_claim(local, asked, count, ret_tallies[count], now_ms);
 		if (verdict != STORE_GRANTED)
 			break;
 	}

@@ -29,12 +29,13 @@ struct tally {
 	struct tally *next, **at; /* in unwritten.tallies, while is_unwritten */
 	struct tally *next_news;
 	struct meter meter;
-	struct limits limits; /* as it was last claimed with */
+	struct limits limits; /* as it was last claimed with; its money by what is of money */
 	size_t user_count;    /* holds and news that point here */
 	bool is_loaded;       /* else what the journal has is not yet in its totals */
 	bool is_unwritten;
-	bool is_claimed; /* since it is in memory */
+	bool is_claimed; /* by what is of money, since it is in memory */
 	bool is_used_up; /* `spent` has reached the limit */
+	bool is_in_news;
 	char name[];
 };
 

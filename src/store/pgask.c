@@ -223,7 +223,8 @@ static size_t place_of(const struct names *names, const char *name)
 	return (size_t)(found - names->list) + 1;
 }
 
-static void write_claim(size_t place, const struct limits *limits, struct buf *params)
+static void write_claim(size_t place, const struct limits *limits, uint64_t spend_limit,
+			struct buf *params)
 {
 	uint64_t rate = least(limits->rate_milli, RATE_MAX), capacity;
 
@@ -235,7 +236,7 @@ static void write_claim(size_t place, const struct limits *limits, struct buf *p
 	pgtext_add_number(&params[2], capacity < BILLION ? BILLION : capacity);
 	pgtext_add_number(&params[3], limits->concurrent);
 	pgtext_add_number(&params[4], limits->bytes);
-	pgtext_add_number(&params[5], limits->spend);
+	pgtext_add_number(&params[5], spend_limit);
 }
 
 static void write_reserve(const struct pgask_book *book, const struct pglist *list,
@@ -263,7 +264,8 @@ static void write_reserve(const struct pgask_book *book, const struct pglist *li
 			const char *name = own[i * STORE_CLAIMS_MAX + c];
 
 			write_claim(name ? place_of(&names, name) : 0,
-				    name ? &reservation->claims[c].limits : &none, params + 7);
+				    name ? &reservation->claims[c].limits : &none,
+				    name ? store_spend_limit(reservation, c) : 0, params + 7);
 		}
 	}
 	arena_fini(&names.arena);

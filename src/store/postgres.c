@@ -525,9 +525,7 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 
 	for (struct store_reservation *one = first; one; one = next) {
 		next = one->next; /* the answer may come at once, and free it */
-		for (size_t i = 0; i < one->claim_count; i++)
-			watch_claim(&of(store)->book.watch, one->run_id, one->claims[i].meter,
-				    one->claims[i].limits.spend);
+		watch_claims(&of(store)->book.watch, one);
 		ask(store, PGASK_RESERVE, one, now_ms);
 	}
 }

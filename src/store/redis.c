@@ -134,7 +134,7 @@ static void add_reserve(const struct redis_task *task, struct redis_words *words
 		redis_add_number(words, limits->burst);
 		redis_add_number(words, limits->concurrent);
 		redis_add_number(words, limits->bytes);
-		redis_add_number(words, limits->spend);
+		redis_add_number(words, store_spend_limit(reservation, i));
 	}
 }
 
@@ -182,9 +182,7 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 		first = first->next;
 		reservation->refused_claim = 0;
 		reservation->retry_ms = 0;
-		for (size_t i = 0; i < reservation->claim_count; i++)
-			watch_claim(watch, reservation->run_id, reservation->claims[i].meter,
-				    reservation->claims[i].limits.spend);
+		watch_claims(watch, reservation);
 		submit(store, &reserve_kind, reservation, now_ms);
 	}
 }

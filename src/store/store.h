@@ -65,6 +65,11 @@ struct store_reservation {
 	uint32_t attempt;
 	struct store_claim claims[STORE_CLAIMS_MAX];
 	size_t claim_count;
+	/*
+	 * It may cost money. Else limits of money are nothing to it: they are neither tested nor
+	 * remembered, so that what it claims with changes nothing for those that do.
+	 */
+	bool is_of_money;
 	uint64_t bytes, spend; /* how much */
 	/* The answer. */
 	enum store_verdict verdict;
@@ -72,6 +77,12 @@ struct store_reservation {
 	uint64_t retry_ms;    /* when it might say yes; 0: not by waiting */
 	void (*on_done)(struct store_reservation *reservation, uint64_t now_ms);
 };
+
+/* The limit of money that a claim is tested by; 0: none. */
+static inline uint64_t store_spend_limit(const struct store_reservation *reservation, size_t claim)
+{
+	return reservation->is_of_money ? reservation->claims[claim].limits.spend : 0;
+}
 
 /* What was really used. */
 struct store_settlement {
@@ -127,7 +138,8 @@ struct store_revocation {
 /*
  * What the store tells unasked, while a run is open here: a run is revoked (by another keeper,
  * too), or the money of a meter that a run here counts on is used up: `spent` alone has reached
- * the limit that was last claimed with. Within a second of its happening anywhere.
+ * the limit that something of money was last claimed with. Within a second of its happening
+ * anywhere.
  */
 enum store_news {
 	STORE_NEWS_REVOKED,  /* about: the run's id */

@@ -181,6 +181,14 @@ void watch_claim(struct watch *watch, const char *run_id, const char *meter, uin
 	found->limit = limit;
 }
 
+void watch_claims(struct watch *watch, const struct store_reservation *reservation)
+{
+	/* What costs no money has no say in how much there is. */
+	for (size_t i = 0; reservation->is_of_money && i < reservation->claim_count; i++)
+		watch_claim(watch, reservation->run_id, reservation->claims[i].meter,
+			    store_spend_limit(reservation, i));
+}
+
 bool watch_is_revoked(struct watch *watch, const char *run_id)
 {
 	struct run *run = find_run(watch, run_id);

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/store.h"
+
 /* Something with a name, in a table. */
 struct watch_name {
 	struct watch_name *next;
@@ -33,6 +35,9 @@ void watch_close(struct watch *watch, const char *run_id); /* fine with one that
 
 /* A run claims with this limit; one that is not open here, or no limit, is passed over. */
 void watch_claim(struct watch *watch, const char *run_id, const char *meter, uint64_t limit);
+
+/* The same with all limits of a reservation, if it is of money. */
+void watch_claims(struct watch *watch, const struct store_reservation *reservation);
 
 /* What was heard: true when it is news, which it is once. */
 bool watch_is_revoked(struct watch *watch, const char *run_id);

@@ -3,11 +3,15 @@
 import contextlib
 import decimal
 import json
+import struct
+import threading
 import time
 
 import agent
 import checks
 import egress
+import link
+import load
 import origin as upstream
 import pytest
 import shared
@@ -280,6 +284,60 @@ def test_hosts_cost_no_money(user_place, origin, https):
         assert run.ask(POST).status == 200
         assert_limited(run.ask(POST), "budget_exceeded")
         assert [egress.ask(run).status for _ in range(2)] == [200] * 2
+
+
+def egress_head():
+    return link.head("/x", method="GET", framing=link.NONE, kind=1, host="api.test:443", is_tls=1)
+
+
+def test_hosts_and_llms_in_one_turn_when_the_money_is_used_up(user_place, origin, https):
+    """What costs no money says nothing of how much there is: the news of it is told, and once."""
+    origin.script = answer_cost("1")
+    config = shared.merge(shared.llm(origin), shared.host(https, secret=False))
+    config.update(limits={"spend": "0.5"}, spend_reserve="0.25")
+    with shared.keeper(user_place, config) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        assert run.ask().status == 200
+        assert run.ask().code() == "budget_exceeded"
+        body = b'{"model":"m"}'
+        llm = [(link.OPEN, link.head(items=[("content-type", "application/json")], length=len(body))),
+               (link.DATA, body), (link.END, link.fields(()))]
+        host = [(link.OPEN, egress_head()), (link.END, link.fields(()))]
+        for first in range(100, 200, 4):  # all four are in one piece, and so in one turn
+            run.socket.sendall(b"".join(
+                struct.pack("<III", kind, first + at, len(payload)) + payload
+                for at, request in enumerate((host, llm, host, llm)) for kind, payload in request))
+            replies = {}
+            while sum(reply.is_complete for reply in replies.values()) < 4:
+                run.receive_into(replies)
+            assert [replies[first + at].status for at in range(4)] == [200, 429, 200, 429]
+        run.close()
+    keeper.verify()
+
+
+@pytest.mark.parametrize("has_host", [True, False], ids=["host", "control"])
+def test_a_host_does_not_keep_streams_from_being_cut(user_place, origin, https, has_host):
+    origin.script = lambda connection: (shared.answer_or_stream if connection.number == 0
+                                        else answer_cost("0.10"))(connection)
+    config = shared.merge(shared.llm(origin), shared.host(https, secret=False))
+    config.update(limits={"spend": "0.10"}, spend_reserve="0.01")
+    with shared.keeper(user_place, config) as keeper, keeper.run() as run:
+        stream, wire = shared.open_stream(run), run.connect()
+        ready, go = threading.Event(), threading.Event()
+        original = origin.script
+
+        def script(connection):
+            ready.set()
+            go.wait(20)
+            original(connection)
+
+        origin.script = script
+        wire.send(POST)
+        assert ready.wait(20)
+        if has_host:  # between the claim and the bill of what uses the money up
+            assert egress.ask(run).status == 200
+        go.set()
+        shared.assert_cut(stream, "budget_exceeded")
 
 
 # ---- time ----

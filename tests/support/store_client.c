@@ -109,6 +109,7 @@ static void prepare(struct request *request, struct limits limits, uint64_t spen
 						      .account = "shared",
 						      .attempt = 1,
 						      .claim_count = 2,
+						      .is_of_money = true,
 						      .spend = spend,
 						      .on_done = on_done } };
 	snprintf(request->reservation.id, STORE_ID_MAX, "%.40s-%u", store->keeper_id, ++serial);

@@ -672,6 +672,62 @@ static void money_may_be_used_up_twice(void **state)
 	expect_news(STORE_NEWS_NO_MONEY, 2, self.meters[1]);
 }
 
+/* A request to a host: it has the limits of its run and account, and costs no money. */
+static void prepare_free(struct ask *ask, struct limits limits)
+{
+	const struct limits both[] = { { 0 }, limits };
+
+	prepare(ask, both, 2, 0, 0);
+	ask->reservation.is_of_money = false;
+}
+
+/* Whatever is asked in one turn, of whatever kind: news come once, and the turn ends. */
+static void what_costs_nothing_makes_no_news(void **state)
+{
+	const struct limits limits = { .spend = 10 * CENT }, both[] = { { 0 }, limits };
+	struct ask asks[8], ask;
+
+	(void)state;
+	assert_int_equal(open_run(), STORE_GRANTED);
+	assert_int_equal(take_of_account(&ask, limits, CENT), STORE_GRANTED);
+	settle(&ask, 0, 10 * CENT, "");
+	expect_news(STORE_NEWS_NO_MONEY, 1, self.meters[1]);
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
+		if (i % 2 == 0)
+			prepare_free(&asks[i], limits);
+		else
+			prepare(&asks[i], both, 2, 0, CENT);
+		if (i > 0)
+			asks[i - 1].reservation.next = &asks[i].reservation;
+	}
+	store->ops->reserve(store, &asks[0].reservation, now());
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
+		wait_for(&asks[i].is_done);
+		assert_int_equal(asks[i].reservation.verdict,
+				 i % 2 == 0 ? STORE_GRANTED : STORE_NO_MONEY);
+	}
+	turn_until(NULL, backend->has_own_clock ? 1100 : 0);
+	assert_int_equal(news.count[STORE_NEWS_NO_MONEY], 1);
+}
+
+static void what_costs_nothing_keeps_no_news_away(void **state)
+{
+	const struct limits limits = { .spend = 10 * CENT };
+	struct ask paid, under_way, ask;
+
+	(void)state;
+	assert_int_equal(open_run(), STORE_GRANTED);
+	assert_int_equal(take_of_account(&under_way, limits, CENT), STORE_GRANTED);
+	assert_int_equal(take_of_account(&paid, limits, CENT), STORE_GRANTED);
+	/* With the limit or without: it is nothing to it. */
+	prepare_free(&ask, limits);
+	assert_int_equal(make(&ask), STORE_GRANTED);
+	prepare_free(&ask, (struct limits){ .concurrent = 10 });
+	assert_int_equal(make(&ask), STORE_GRANTED);
+	settle(&paid, 0, 10 * CENT, "");
+	expect_news(STORE_NEWS_NO_MONEY, 1, self.meters[1]);
+}
+
 /* ---- after the keeper ---- */
 
 static void what_was_counted_outlives_the_keeper(void **state)
@@ -861,6 +917,8 @@ int conformance_run(const struct backend *subject)
 		FRESH(a_run_can_be_revoked_before_it_begins),
 		FRESH(money_that_is_used_up_is_told_once),
 		FRESH(money_may_be_used_up_twice),
+		FRESH(what_costs_nothing_makes_no_news),
+		FRESH(what_costs_nothing_keeps_no_news_away),
 	};
 	const struct CMUnitTest lasting[] = {
 		FRESH(what_was_counted_outlives_the_keeper),

@@ -74,6 +74,7 @@ static inline enum store_verdict desk_reserve(struct store *store, const char *i
 					   .account = "",
 					   .claims = { { meter, limits } },
 					   .claim_count = 1,
+					   .is_of_money = true,
 					   .bytes = bytes,
 					   .spend = spend,
 					   .on_done = desk_on_reserved };

@@ -53,6 +53,7 @@ void prepare(struct ask *ask, const char *meter, struct limits limits, uint64_t 
 					      .account = "",
 					      .claims = { { meter, limits } },
 					      .claim_count = 1,
+					      .is_of_money = true,
 					      .bytes = bytes,
 					      .spend = spend,
 					      .on_done = on_reserved } };

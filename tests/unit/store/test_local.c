@@ -34,28 +34,29 @@ static struct local *local(void)
 
 static void a_meter_that_is_claimed_twice_counts_twice(void **state)
 {
-	const struct store_claim claim = { "host:x", { .concurrent = 3, .spend = 3 * CENT } };
+	const struct store_claim claim = { "run:x", { .concurrent = 3, .spend = 3 * CENT } };
 	struct store_reservation asked = { .id = "a",
 					   .run_id = "run",
 					   .account = "",
 					   .claims = { claim, claim },
 					   .claim_count = 2,
+					   .is_of_money = true,
 					   .spend = CENT,
 					   .on_done = desk_on_reserved };
 
 	(void)state;
 	store->ops->reserve(store, &asked, 1);
 	assert_int_equal(asked.verdict, STORE_GRANTED);
-	assert_int_equal(desk_read(store, "host:x").reserved, 2 * CENT);
+	assert_int_equal(desk_read(store, "run:x").reserved, 2 * CENT);
 	strcpy(asked.id, "b");
 	store->ops->reserve(store, &asked, 1);
 	assert_int_equal(asked.verdict, STORE_NO_MONEY);
 	assert_int_equal(asked.refused_claim, 1);
-	assert_int_equal(desk_read(store, "host:x").reserved, 2 * CENT);
-	assert_int_equal(desk_read(store, "host:x").concurrent, 2);
+	assert_int_equal(desk_read(store, "run:x").reserved, 2 * CENT);
+	assert_int_equal(desk_read(store, "run:x").concurrent, 2);
 	desk_settle(store, "a", 5, CENT, "");
-	assert_int_equal(desk_read(store, "host:x").spent, 2 * CENT);
-	assert_int_equal(desk_read(store, "host:x").concurrent, 0);
+	assert_int_equal(desk_read(store, "run:x").spent, 2 * CENT);
+	assert_int_equal(desk_read(store, "run:x").concurrent, 0);
 }
 
 /* An agent can name hosts without end; meters that nothing is known about are not kept. */

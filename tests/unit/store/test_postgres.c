@@ -128,6 +128,7 @@ static void prepare(struct ask *ask, const char *name, uint64_t bytes, uint64_t 
 	*ask = (struct ask){ .reservation = { .run_id = name,
 					      .account = name,
 					      .claim_count = 1,
+					      .is_of_money = true,
 					      .bytes = bytes,
 					      .spend = spend,
 					      .on_done = on_done } };
