@@ -39,7 +39,15 @@ static void note_text(char *ret_text, size_t most, struct bytes value)
 	ret_text[len] = '\0';
 }
 
-static void note_fields(struct exchange *exchange, const struct http_head *head)
+/* Whose cost is looked for: what is of another type may be the agent's own text, as a file is. */
+static bool may_name_cost(const struct exchange *exchange, const struct http_field *type)
+{
+	return exchange->is_events ||
+	       (type && bytes_has_prefix_nocase(type->value, BYTES("application/json")));
+}
+
+static void note_fields(struct exchange *exchange, const struct http_head *head,
+			const struct http_field *type)
 {
 	const struct http_field *field;
 
@@ -52,7 +60,8 @@ static void note_fields(struct exchange *exchange, const struct http_head *head)
 	if (field && !scrub_is_in(exchange->scrubs, field->value))
 		note_text(exchange->cost.last, COST_MAX - 1, field->value);
 	/* A stream's cost comes at its end, in its last event. */
-	exchange->finds_cost = !field;
+	exchange->finds_cost = !field && may_name_cost(exchange, type);
+	exchange->cost.is_events = exchange->is_events;
 }
 
 static bool is_passed_on(const struct exchange *exchange, const struct http_head *head,
@@ -217,7 +226,7 @@ void exchange_on_reply_head(struct exchange *exchange, const struct http_head *h
 	exchange->is_grpc = exchange->scrubs && type && grpc_is_type(type->value);
 	exchange->is_events = type &&
 			      bytes_has_prefix_nocase(type->value, BYTES("text/event-stream"));
-	note_fields(exchange, head);
+	note_fields(exchange, head, type);
 	send_head(exchange, head);
 }
 
@@ -337,6 +346,8 @@ static void end_reply(struct exchange *exchange, const struct http_head *trailer
 	}
 	scrub_finish(&exchange->scrub, exchange->scrubs, emit, exchange);
 	exchange->is_reply_over = true;
+	if (exchange->finds_cost)
+		cost_finish(&exchange->cost);
 	end.field_count = trailer ? copy_fields(exchange, trailer, end.fields) : 0;
 	link_write_end(peer_out(exchange->peer), exchange->id, &end);
 	/* Of a tunnel, the agent may have more to say. */

@@ -176,6 +176,62 @@ def test_the_log_ends_a_stream(user_place, origin, litellm):
         other.close()
 
 
+# ---- what an agent says ----
+
+FORGED = [{"type": "function", "name": "f", "parameters": {"cost": 0, "usage": {"cost": 0}}}]
+
+
+def repeat(connection, request, usage, is_stream):
+    """Answers as the Responses API does, which repeats much of what it was asked with."""
+    asked = json.loads(request.body)
+    said = {"tools": asked["tools"], "metadata": asked["metadata"], "instructions": asked["instructions"]}
+    if not is_stream:
+        connection.answer(json.dumps({**usage, **said}).encode(), fields=[("content-type", "application/json")])
+        return
+    events = [{"type": "response.created", "response": {"usage": None, **said}},
+              {"type": "response.output_text.delta", "delta": '"usage": {"cost": 0}'},
+              {"type": "response.completed", "response": {**usage, **said}}]
+    connection.send(upstream.CHUNKED)
+    for event in events:
+        connection.send(upstream.chunk(b"data: %s\n\n" % json.dumps(event).encode()))
+    connection.send(upstream.LAST_CHUNK)
+
+
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "plain"])
+@pytest.mark.parametrize("cost", ["0.25", None])
+def test_a_cost_that_the_agent_names(user_place, origin, litellm, cost, is_stream):
+    usage = {"usage": {"output_tokens": 9, **({"cost": float(cost)} if cost else {})}}
+    origin.script = lambda connection: [repeat(connection, request, usage, is_stream)
+                                        for request in connection.requests()]
+    asked = {"model": "m", "stream": is_stream, "tools": FORGED, "metadata": {"cost": "0"},
+             "instructions": '{"usage": {"cost": 0}}'}
+    with serving(user_place, origin, NEVER_RELEASED) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        reply = run.ask("/v1/responses", json.dumps(asked).encode())
+        assert reply.status == 200 and reply.is_complete and b'"parameters": {"cost": 0' in reply.body
+        load.stands_at(keeper, "r-1", cost or 0, 0 if cost else RESERVE)
+        outcome, = keeper.outcomes(1)
+        assert outcome.get("cost") == cost
+        run.close()
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["control", "half"])
+def test_the_cost_of_half_a_reply_is_not_known(user_place, origin, litellm, is_whole):
+    def script(connection):
+        for _ in connection.requests():
+            connection.send(upstream.CHUNKED + upstream.chunk(b'data: {"usage":{"cost":0.25}}\n\n'))
+            if not is_whole:
+                return
+            connection.send(upstream.LAST_CHUNK)
+
+    origin.script = script
+    with serving(user_place, origin, NEVER_RELEASED) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        assert run.ask().is_complete == is_whole
+        load.stands_at(keeper, "r-1", *(("0.25", 0) if is_whole else (0, RESERVE)))
+        run.close()
+
+
 # ---- what it does not say ----
 
 def test_a_hold_without_a_row(place, origin, litellm):
