@@ -161,6 +161,15 @@ local function release_hold(hold)
 	forget_hold(hold)
 end
 
+-- What is in a list is there, unless somebody has removed keys by hand.
+local function take_hold(list, id)
+	local hold = find_hold(id)
+	if not hold then
+		redis.call('ZREM', list, id)
+	end
+	return hold
+end
+
 local function bury_hold(hold)
 	free_places(hold)
 	if is_zero(hold.spend) then
@@ -185,7 +194,10 @@ local function bury(most)
 		if not lives(keeper) then
 			local ids = redis.call('ZRANGE', key('holds', keeper), 0, most - 1)
 			for _, id in ipairs(ids) do
-				bury_hold(find_hold(id))
+				local hold = take_hold(key('holds', keeper), id)
+				if hold then
+					bury_hold(hold)
+				end
 			end
 			most = most - #ids
 			if most <= 0 then

@@ -7,6 +7,9 @@ if bury(most) == 0 then
 end
 local ids = redis.call('ZRANGEBYSCORE', 'warder:kept', '-inf', '(' .. ARGV[1], 'LIMIT', 0, most)
 for _, id in ipairs(ids) do
-	release_hold(find_hold(id))
+	local hold = take_hold('warder:kept', id)
+	if hold then
+		release_hold(hold)
+	end
 end
 return #ids == most and 1 or 0

@@ -239,6 +239,26 @@ static void who_comes_back_first_does_not_bury_the_others(void **state)
 	assert_int_equal(open_run("r"), STORE_GRANTED);
 }
 
+/* Somebody has removed keys by hand: what is left of a hold must not stop those who tidy up. */
+static void a_hold_that_was_removed_by_hand_is_passed_over(void **state)
+{
+	char dead[] = "warder:keepers", kept[] = "warder:kept";
+
+	(void)state;
+	redis_server_ask_number(&server, WORDS("SADD", dead, "dead"));
+	redis_server_ask_number(&server, WORDS("ZADD", "warder:holds:dead", "1", "nowhere"));
+	redis_server_ask_number(&server, WORDS("ZADD", kept, "1", "nothing"));
+	store->ops->release_before(store, 10, clock_now_ms());
+	assert_int_equal(read_meter("m").bytes, 0);
+	store->ops->close(store);
+	store = connect_store(0);
+	expect_up();
+	assert_int_equal(redis_server_ask_number(&server, WORDS("SISMEMBER", dead, "dead")), 0);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("EXISTS", "warder:holds:dead")), 0);
+	assert_int_equal(redis_server_ask_number(&server, WORDS("EXISTS", kept)), 0);
+	assert_int_equal(store->failure_count, 0);
+}
+
 /* ---- under load ---- */
 
 /* Written by a client in another process. */
@@ -596,6 +616,7 @@ int main(void)
 		FRESH(a_link_that_nobody_knows_of_is_given_up),
 		FRESH(what_comes_late_changes_nothing),
 		FRESH(who_comes_back_first_does_not_bury_the_others),
+		FRESH(a_hold_that_was_removed_by_hand_is_passed_over),
 		FRESH(what_was_acknowledged_outlives_redis),
 		FRESH(a_redis_that_answers_errors_is_not_reachable),
 		FRESH(a_redis_that_cannot_save_is_not_reachable),
