@@ -288,7 +288,8 @@ BEGIN
 			level_at = u.level_at
 			FROM unnest(names, held, owed, levels, levels_at, added)
 				u (name, held_bytes, reserved, level, level_at, added)
-			WHERE t.name = u.name AND u.added > 0;
+			-- A clock that was put back counts from now on, or a bucket that is empty stays so.
+			WHERE t.name = u.name AND (u.added > 0 OR u.level_at < t.level_at);
 		INSERT INTO warder.places SELECT u.name, me, u.added FROM unnest(names, added) u (name, added)
 			WHERE u.added > 0
 			ON CONFLICT (meter, keeper) DO UPDATE SET taken = places.taken + excluded.taken;

@@ -136,6 +136,19 @@ def test_requests_one_by_one_of_four_processes_never_exceed(server, start):
                         "WHERE datname = current_database()") == [["0"]]
 
 
+def test_a_clock_that_steps_back_costs_no_more_than_the_rate(server, start):
+    client = start(server.url()).up()
+    once_a_second = "reserve 1 0 0 0 1000"
+    assert client.ask(once_a_second)["granted"] == 1
+    # As it would look to a clock that was put back by a year.
+    server.psql("UPDATE warder.meters SET level_at = level_at + 31536000::bigint * 1000000")
+    assert client.ask(once_a_second)["no_rate"] == 1
+    deadline = time.monotonic() + 20
+    while client.ask(once_a_second)["granted"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def test_the_schema_is_made_once_by_many_at_once(server, start):
     url = server.url()
     clients = [start(url, f"run{i}") for i in range(8)]

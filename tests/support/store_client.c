@@ -8,7 +8,7 @@
  *   wait                  until the store can be reached
  *   down                  until it cannot
  *   fault                 why not
- *   reserve COUNT PLACES LIMIT SPEND
+ *   reserve COUNT PLACES LIMIT SPEND [RATE]
  *                         all at once, for the account; what is granted is held
  *   settle COST           all that is held
  *   load                  reserves and settles until another line comes, and says then what must
@@ -155,8 +155,8 @@ static void do_reserve(const char *arguments)
 	uint64_t spend = 0;
 	struct request *requests;
 
-	if (sscanf(arguments, "%u %" SCNu64 " %" SCNu64 " %" SCNu64, &count, &limits.concurrent,
-		   &limits.spend, &spend) != 4)
+	if (sscanf(arguments, "%u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &count,
+		   &limits.concurrent, &limits.spend, &spend, &limits.rate_milli) < 4)
 		abort();
 	requests = calloc(count, sizeof(*requests));
 	if (!requests)
@@ -168,9 +168,10 @@ static void do_reserve(const char *arguments)
 		store->ops->reserve(store, &requests[i].reservation, clock_now_ms());
 	}
 	turn_until(&done, count);
-	printf("done=%zu granted=%zu no_place=%zu no_money=%zu revoked=%zu unreachable=%zu\n", done,
-	       counts[STORE_GRANTED], counts[STORE_NO_PLACE], counts[STORE_NO_MONEY],
-	       counts[STORE_IS_REVOKED], counts[STORE_UNREACHABLE]);
+	printf("done=%zu granted=%zu no_rate=%zu no_place=%zu no_money=%zu revoked=%zu "
+	       "unreachable=%zu\n",
+	       done, counts[STORE_GRANTED], counts[STORE_NO_RATE], counts[STORE_NO_PLACE],
+	       counts[STORE_NO_MONEY], counts[STORE_IS_REVOKED], counts[STORE_UNREACHABLE]);
 	if (done == count)
 		free(requests);
 }

@@ -23,24 +23,29 @@ local function read_claim(at)
 	return claim
 end
 
--- How many tokens the bucket lacks now. That is what is kept of it: a new one lacks none, and a
--- limit that is changed needs no conversion.
+-- What the bucket lacks is kept of it: a new one lacks nothing, and a limit that is changed needs
+-- no conversion.
+local function write_missing(claim, missing)
+	local full_ms = math.min(FULL_MAX_MS, math.ceil(missing * 1e6 / claim.rate) + 1)
+	redis.call('SET', key('rate', claim.name), string.format('%.17g %.0f', missing, now_us),
+		'PX', string.format('%.0f', full_ms))
+end
+
+-- How many tokens it lacks now.
 local function count_missing(claim)
 	local text = redis.call('GET', key('rate', claim.name))
 	if not text then
 		return 0
 	end
 	local missing, then_us = string.match(text, '^(%S+) (%S+)$')
-	local waited_us = math.max(0, now_us - tonumber(then_us))
+	local waited_us = now_us - tonumber(then_us)
 	missing = math.min(claim.burst + EARLY_MAX, tonumber(missing))
+	-- The clock was put back: it fills from now on, not when that time has come again.
+	if waited_us < 0 then
+		write_missing(claim, missing)
+		return missing
+	end
 	return math.max(0, missing - waited_us * claim.rate / 1e9)
-end
-
-local function take_token(claim)
-	local missing = claim.missing + 1
-	local full_ms = math.min(FULL_MAX_MS, math.ceil(missing * 1e6 / claim.rate) + 1)
-	redis.call('SET', key('rate', claim.name), string.format('%.17g %.0f', missing, now_us),
-		'PX', string.format('%.0f', full_ms))
 end
 
 -- Nothing is counted past MOST, so nothing may go there.
@@ -74,7 +79,7 @@ end
 
 local function take(claim)
 	if claim.rate > 0 then
-		take_token(claim)
+		write_missing(claim, claim.missing + 1)
 	end
 	redis.call('HINCRBY', key('places', claim.name), keeper, 1)
 	if not is_zero(bytes) or not is_zero(spend) then

@@ -4,6 +4,7 @@
 
 #include "unit.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -232,6 +233,25 @@ static void nothing_is_counted_past_the_end(void **state)
 	assert_int_equal(read_meter("m").spent, INT64_MAX);
 }
 
+/* The bucket is as empty as it was, and fills again from now on. */
+static void a_clock_that_steps_back_costs_no_more_than_the_rate(void **state)
+{
+	const struct limits limits = { .rate_milli = 10000, .burst = 1 };
+	char bucket[64], text[64];
+	struct ask ask;
+
+	(void)state;
+	/* As it would look to a clock that was put back by an hour. */
+	snprintf(bucket, sizeof(bucket), "1 %" PRIu64,
+		 (clock_ms(CLOCK_REALTIME) + 3600000) * 1000);
+	redis_server_ask(&server, WORDS("SET", "warder:rate:m", bucket, "EX", "7200"), text,
+			 sizeof(text));
+	assert_int_equal(take(&ask, "m", limits, 0, 0), STORE_NO_RATE);
+	assert_in_range(ask.reservation.retry_ms, 1, 100);
+	turn_until(NULL, ask.reservation.retry_ms);
+	assert_int_equal(take(&ask, "m", limits, 0, 0), STORE_GRANTED);
+}
+
 /* ---- what is left in Redis ---- */
 
 static uint64_t count_keys(const struct ask *ask)
@@ -407,6 +427,7 @@ int main(void)
 		FRESH(amounts_beyond_doubles_are_exact),
 		FRESH(sums_are_those_of_c),
 		FRESH(nothing_is_counted_past_the_end),
+		FRESH(a_clock_that_steps_back_costs_no_more_than_the_rate),
 		FRESH(what_is_nothing_leaves_nothing),
 		FRESH(money_does_not_expire_and_calls_do),
 		FRESH(a_killed_keeper_takes_no_places_and_keeps_its_money),
