@@ -471,6 +471,8 @@ const struct pgask_kind pgask_kinds[PGASK_COUNT] = {
 			 PGASK_ROWS_OF_THEM, false, write_news, answer_news, refuse_nothing },
 	[PGASK_BEAT] = { "beat", "SELECT warder.beat(" ALL ")", 0, 1, PGASK_ROW_EACH, false,
 			 write_nothing, answer_nothing, refuse_nothing },
+	[PGASK_TIDY] = { "tidy", "SELECT warder.tidy(" ALL ")", 0, 1, PGASK_ROW_EACH, false,
+			 write_nothing, answer_nothing, refuse_nothing },
 	[PGASK_LEAVE] = { "leave", "SELECT warder.leave(" ALL ")", 0, 1, PGASK_ROW_EACH, false,
 			  write_nothing, answer_nothing, refuse_nothing },
 };

@@ -34,6 +34,7 @@
 #define FIRST_BACKOFF_MS 100
 #define LAST_BACKOFF_MS  5000
 #define TICK_MS          500 /* between two questions for news: told within a second */
+#define TIDY_MS          60000
 #define TRIES_MAX        5
 #define LAST_MS          500 /* for the last words of a keeper that ends */
 #define SECRETS_MAX      4
@@ -61,7 +62,7 @@ struct postgres {
 	struct loop_deferred deferred;
 	uint64_t answer_ms, alive_ms;
 	uint64_t backoff_ms;
-	uint64_t beat_due_ms;
+	uint64_t beat_due_ms, tidy_due_ms;
 	char epoch[NUMBER_SIZE];
 	struct pgask_book book;
 	/* The round: kinds in the order of their answers, and what was asked. */
@@ -501,6 +502,10 @@ static void on_tick_due(struct loop_timer *timer, uint64_t now_ms)
 	if (now_ms >= postgres->beat_due_ms) {
 		postgres->beat_due_ms = now_ms + postgres->alive_ms / 3;
 		ask_once(postgres, PGASK_BEAT);
+	}
+	if (now_ms >= postgres->tidy_due_ms) {
+		postgres->tidy_due_ms = now_ms + TIDY_MS;
+		ask_once(postgres, PGASK_TIDY);
 	}
 	if (watch_has_runs(&postgres->book.watch))
 		ask_once(postgres, PGASK_NEWS);

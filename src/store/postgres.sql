@@ -64,6 +64,7 @@ BEGIN
 		taken bigint NOT NULL,
 		PRIMARY KEY (meter, keeper)
 	) WITH (fillfactor = 50);
+	CREATE INDEX places_keeper ON warder.places (keeper);
 
 	CREATE TABLE warder.holds (
 		id text COLLATE "C" PRIMARY KEY,
@@ -88,6 +89,7 @@ BEGIN
 		begun_at timestamptz NOT NULL,
 		keeper text COLLATE "C" -- that has its link
 	) WITH (fillfactor = 50);
+	CREATE INDEX runs_keeper ON warder.runs (keeper) WHERE keeper IS NOT NULL;
 
 	CREATE TABLE warder.revocations (
 		run_id text COLLATE "C" PRIMARY KEY,
@@ -122,7 +124,6 @@ BEGIN
 		mine bigint := nextval('warder.epochs');
 		alive interval := alive_ms * interval '1 millisecond';
 		latest timestamptz;
-		gone text[];
 	BEGIN
 		PERFORM set_config('statement_timeout', answer_ms::text, false);
 		-- When nobody was seen for a while it was the database that was away. Those who lived
@@ -136,15 +137,6 @@ BEGIN
 		END IF;
 		INSERT INTO warder.keepers VALUES (me, mine, clock_timestamp())
 			ON CONFLICT (id) DO UPDATE SET epoch = mine, seen_at = clock_timestamp();
-		-- What is left of keepers that ended long ago.
-		SELECT array_agg(k.id) INTO gone FROM warder.keepers k
-			WHERE k.seen_at < clock_timestamp() - interval '1 hour'
-			AND NOT EXISTS (SELECT FROM warder.holds h WHERE h.keeper = k.id);
-		IF gone IS NOT NULL THEN
-			UPDATE warder.runs SET keeper = NULL WHERE keeper = ANY (gone);
-			DELETE FROM warder.places WHERE keeper = ANY (gone);
-			DELETE FROM warder.keepers WHERE id = ANY (gone);
-		END IF;
 		RETURN mine;
 	END $f$;
 
@@ -449,15 +441,10 @@ BEGIN
 		END LOOP;
 	END $f$;
 
-	-- Some of them at a time; how many that were. What a keeper left may have sent its bytes.
-	CREATE FUNCTION warder.release_before(me text, mine bigint, alive_ms bigint, before_s bigint)
-	RETURNS bigint LANGUAGE plpgsql AS $f$
-	DECLARE
-		ids text[];
+	-- Holds that are kept, or that a keeper left; the latter may have sent its bytes.
+	CREATE FUNCTION warder.release(me text, alive_ms bigint, ids text[]) RETURNS void
+	LANGUAGE plpgsql AS $f$
 	BEGIN
-		PERFORM warder.fence(me, mine);
-		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.made_at < to_timestamp(before_s)
-			AND (h.is_kept OR h.keeper <> me AND NOT warder.is_alive(h.keeper, alive_ms)) LIMIT 1000);
 		PERFORM warder.lock_meters(ARRAY(
 			SELECT DISTINCT unnest(h.meters) FROM warder.holds h WHERE h.id = ANY (ids)));
 		WITH gone AS (
@@ -476,7 +463,54 @@ BEGIN
 			bytes = warder.capped(m.bytes + c.size), held_bytes = warder.capped(m.held_bytes - c.size)
 		FROM (SELECT name, sum(spend) AS spend, sum(size) AS size FROM change GROUP BY name) c
 		WHERE m.name = c.name;
+	END $f$;
+
+	-- Some of them at a time; how many that were.
+	CREATE FUNCTION warder.release_before(me text, mine bigint, alive_ms bigint, before_s bigint)
+	RETURNS bigint LANGUAGE plpgsql AS $f$
+	DECLARE
+		ids text[];
+	BEGIN
+		PERFORM warder.fence(me, mine);
+		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.made_at < to_timestamp(before_s)
+			AND (h.is_kept OR h.keeper <> me AND NOT warder.is_alive(h.keeper, alive_ms)) LIMIT 1000);
+		PERFORM warder.release(me, alive_ms, ids);
 		RETURN cardinality(ids);
+	END $f$;
+
+	-- What is left of keepers that ended long ago: of their holds only the money stays, which
+	-- waits to be reconciled. Nobody waits here for others, and nothing of a keeper that comes
+	-- back meanwhile is taken away: its row is locked.
+	CREATE FUNCTION warder.bury(me text, alive_ms bigint, most int) RETURNS void
+	LANGUAGE plpgsql AS $f$
+	DECLARE
+		gone text[] := ARRAY(SELECT k.id FROM warder.keepers k
+			WHERE k.seen_at < clock_timestamp() - interval '1 hour' AND k.id <> me
+			ORDER BY k.id LIMIT most FOR UPDATE SKIP LOCKED);
+		ids text[];
+	BEGIN
+		IF cardinality(gone) = 0 THEN
+			RETURN;
+		END IF;
+		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.keeper = ANY (gone)
+			AND h.spend = 0 AND NOT h.is_kept LIMIT most);
+		PERFORM warder.release(me, alive_ms, ids);
+		IF cardinality(ids) = most THEN
+			RETURN; -- there may be more
+		END IF;
+		UPDATE warder.runs SET keeper = NULL WHERE keeper = ANY (gone);
+		DELETE FROM warder.places WHERE keeper = ANY (gone);
+		DELETE FROM warder.keepers WHERE id = ANY (gone);
+	END $f$;
+
+	-- Once in a while, by every keeper: what nobody needs any more goes, some of it at a time.
+	CREATE FUNCTION warder.tidy(me text, mine bigint, alive_ms bigint) RETURNS void
+	LANGUAGE plpgsql AS $f$
+	DECLARE
+		most CONSTANT int := 500;
+	BEGIN
+		PERFORM warder.fence(me, mine);
+		PERFORM warder.bury(me, alive_ms, most);
 	END $f$;
 
 	CREATE FUNCTION warder.beat(me text, mine bigint, alive_ms bigint) RETURNS void

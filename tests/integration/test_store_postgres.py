@@ -174,6 +174,34 @@ def test_a_keeper_that_is_killed_leaves_its_money_and_no_places(server, start):
     assert other.ask("reserve 1 0 105 5")["granted"] == 1
 
 
+def test_of_a_keeper_that_ended_long_ago_only_the_money_stays(server, start):
+    url = server.url()
+    lives = start(url, "lives").up()  # the control: it holds as little
+    assert lives.ask("reserve 1 10 100 0")["granted"] == 1
+    for run, spend in (("poor", 0), ("rich", 5)):
+        doomed = start(url, run).up()
+        assert doomed.ask(f"open {run}")["verdict"] == GRANTED
+        assert doomed.ask(f"reserve 3 10 100 {spend}")["granted"] == 3
+        doomed.kill()
+    server.psql("UPDATE warder.holds SET bytes = 7; "
+                "UPDATE warder.meters SET held_bytes = 21 WHERE name LIKE 'run:%'; "
+                "UPDATE warder.keepers SET seen_at = seen_at - interval '2 hours' WHERE id IN "
+                "(SELECT keeper FROM warder.holds WHERE run_id <> 'lives')")
+    start(url, "late").up()  # who comes tidies up
+    deadline = time.monotonic() + 20
+    while rows(server, "SELECT count(*) FROM warder.keepers") != [["2"]]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert rows(server, "SELECT run_id, count(*) FROM warder.holds GROUP BY 1 ORDER BY 1") == [
+        ["lives", "1"], ["rich", "3"]]
+    # What it had of bytes may have been used.
+    assert rows(server, "SELECT name, bytes, held_bytes, reserved FROM warder.meters "
+                        "WHERE name LIKE 'run:%' ORDER BY 1") == [
+        ["run:lives", "0", "21", "0"], ["run:poor", "21", "0", "0"], ["run:rich", "0", "21", "15"]]
+    assert rows(server, "SELECT sum(taken) FROM warder.places") == [["2"]]
+    assert rows(server, "SELECT count(*) FROM warder.runs WHERE keeper IS NOT NULL") == [["0"]]
+
+
 def test_a_run_has_one_link_among_those_that_live(server, start):
     url, alive_ms = server.url(), 1500
     first, second = (start(url, f"run{i}", alive_ms).up() for i in range(2))
