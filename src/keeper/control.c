@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -19,30 +20,39 @@
 #include "keeper/report.h"
 #include "sys/outbox.h"
 #include "sys/pass.h"
+#include "sys/rlimit.h"
 
-#define PATIENCE_MS 10000      /* for somebody who asks, and reads nothing of the answer */
-#define WAITING_MAX (64 << 20) /* of answers, for all of them together */
-#define DEAF_MS     100
+#define WAITING_MAX      (64 << 20) /* of answers, for all masters together */
+#define USER_WAITING_MAX (4 << 20)  /* ... and for all visitors of one user */
+#define DEAF_MS          100
+
+/* Those who have one name; what they take is not taken from others. */
+struct party {
+	const struct control_user *user; /* or NULL: masters, that is ourselves and root */
+	size_t visitor_count;
+	size_t waiting_bytes; /* in all their outboxes */
+};
 
 /* Somebody at the socket. */
 struct visitor {
 	struct loop_deferred deferred; /* first: freed at the end of a turn */
 	struct loop_source source;
-	struct loop_timer patience; /* set while answers wait for it */
+	struct loop_timer patience; /* set while it is nothing to us but a connection */
 	struct outbox outbox;
 	struct keeper *keeper;
 	struct control *control; /* which may be gone once it is over */
 	struct visitor *next, **at;
 	struct ucred who;
-	const struct control_user *user; /* or NULL: a master, ourselves or root */
-	struct enrolment *enrolment;     /* its run is being looked at, or NULL */
-	int link_fd;                     /* ... and its link, until that has a peer */
-	struct peer *peer;               /* of the run that it owns, or NULL */
+	struct party *party;
+	struct enrolment *enrolment; /* its run is being looked at, or NULL */
+	int link_fd;                 /* ... and its link, until that has a peer */
+	struct peer *peer;           /* of the run that it owns, or NULL */
 	struct store_meter meters[2];
 	struct store_revocation revocation;
 	char run_id[RUNID_MAX + 1]; /* that it asks about */
 	char meter_names[2][256];
 	size_t open_answers; /* of the store; it is not freed before */
+	bool waits_for_end;  /* of the keeper, which is its answer */
 	bool is_over;
 };
 
@@ -53,8 +63,7 @@ struct control {
 	struct control_config config;
 	int listener_fd; /* owned; -1 once it is closed */
 	struct visitor *visitors;
-	size_t visitor_count;
-	size_t waiting_bytes; /* in all the outboxes */
+	struct party *parties; /* of masters, and of each user */
 };
 
 /* ---- visitors ---- */
@@ -78,7 +87,6 @@ static void give_up(struct visitor *visitor)
 /* Its run ends with it. */
 static void close_visitor(struct visitor *visitor, uint64_t now_ms)
 {
-	struct control *control = visitor->control;
 	int fd = visitor->source.fd;
 
 	if (visitor->is_over)
@@ -87,14 +95,32 @@ static void close_visitor(struct visitor *visitor, uint64_t now_ms)
 	enrol_cancel(visitor->enrolment);
 	if (visitor->peer)
 		peer_close(visitor->peer, "owner_gone", now_ms);
-	control->waiting_bytes -= outbox_len(&visitor->outbox);
-	loop_cancel(&control->keeper->loop, &visitor->patience);
-	loop_remove(&control->keeper->loop, &visitor->source);
+	visitor->party->waiting_bytes -= outbox_len(&visitor->outbox);
+	visitor->party->visitor_count--;
+	loop_cancel(&visitor->keeper->loop, &visitor->patience);
+	loop_remove(&visitor->keeper->loop, &visitor->source);
 	close_fd(&fd);
 	close_fd(&visitor->link_fd);
 	LIST_REMOVE(visitor);
-	control->visitor_count--;
 	give_up(visitor);
+}
+
+/* Who has a run here, or waits for us, may be silent for as long as that takes. */
+static bool is_expected(const struct visitor *visitor)
+{
+	return visitor->peer || visitor->enrolment || visitor->open_answers > 0 ||
+	       visitor->waits_for_end;
+}
+
+/* Anybody else leaves after a while, as does who does not read what it has asked for. */
+static void set_patience(struct visitor *visitor)
+{
+	struct loop *loop = &visitor->keeper->loop;
+
+	if (outbox_len(&visitor->outbox) == 0 && is_expected(visitor))
+		loop_cancel(loop, &visitor->patience);
+	else if (!visitor->patience.place)
+		loop_set_timer(loop, &visitor->patience, clock_now_ms() + CONTROL_PATIENCE_MS);
 }
 
 /*
@@ -103,18 +129,16 @@ static void close_visitor(struct visitor *visitor, uint64_t now_ms)
  */
 static int watch_outbox(struct visitor *visitor, size_t len_before)
 {
-	struct control *control = visitor->control;
-	struct loop *loop = &control->keeper->loop;
+	struct party *party = visitor->party;
 	size_t len = outbox_len(&visitor->outbox);
 
-	control->waiting_bytes += len - len_before;
-	if (control->waiting_bytes > WAITING_MAX)
+	party->waiting_bytes += len - len_before;
+	if (party->waiting_bytes > (party->user ? USER_WAITING_MAX : WAITING_MAX))
 		return -ENOBUFS;
-	if (len == 0)
-		loop_cancel(loop, &visitor->patience);
-	else if (len < len_before || !visitor->patience.place)
-		loop_set_timer(loop, &visitor->patience, clock_now_ms() + PATIENCE_MS);
-	return loop_change(loop, &visitor->source, len ? LOOP_WRITE : LOOP_READ);
+	if (len < len_before)
+		loop_cancel(&visitor->keeper->loop, &visitor->patience);
+	set_patience(visitor);
+	return loop_change(&visitor->keeper->loop, &visitor->source, len ? LOOP_WRITE : LOOP_READ);
 }
 
 static int send_status(void *owner, enum status_type type, struct bytes text)
@@ -123,9 +147,7 @@ static int send_status(void *owner, enum status_type type, struct bytes text)
 	size_t len_before = outbox_len(&visitor->outbox);
 	int r = outbox_send(&visitor->outbox, visitor->source.fd, type, text);
 
-	if (r == 0 && outbox_len(&visitor->outbox) != len_before)
-		r = watch_outbox(visitor, len_before);
-	return r;
+	return r < 0 ? r : watch_outbox(visitor, len_before);
 }
 
 static void check_sent(struct visitor *visitor, int r, uint64_t now_ms)
@@ -156,20 +178,7 @@ static void say(struct visitor *visitor, enum status_type type, const char *text
 
 static bool is_master(const struct visitor *visitor)
 {
-	return !visitor->user;
-}
-
-/* Whether somebody may come in, as a user of the configuration's or, with NULL, as a master. */
-static bool is_welcome(const struct control *control, uid_t uid,
-		       const struct control_user **ret_user)
-{
-	*ret_user = NULL;
-	if (uid == geteuid() || uid == 0)
-		return true;
-	for (size_t i = 0; i < control->config.user_count && !*ret_user; i++)
-		if (control->config.users[i].uid == uid)
-			*ret_user = &control->config.users[i];
-	return *ret_user;
+	return !visitor->party->user;
 }
 
 /* ---- registering ---- */
@@ -229,7 +238,7 @@ static int restrict_registration(const struct visitor *visitor, struct run_spec 
 
 	if (is_master(visitor))
 		return 0;
-	spec->account = visitor->user->account;
+	spec->account = visitor->party->user->account;
 	spec->run_id = run_id;
 	spec->attempt = 0;
 	return runid_new(run_id);
@@ -497,6 +506,7 @@ static void on_drain(struct visitor *visitor, struct bytes words, int *fd, uint6
 
 	(void)words;
 	(void)fd;
+	visitor->waits_for_end = true;
 	say(visitor, STATUS_DONE, "", now_ms);
 	config->on_drain(config->owner, now_ms);
 }
@@ -559,10 +569,14 @@ static void on_visitor_ready(struct loop_source *source, unsigned int ready, uin
 	n = pass_receive(source->fd, data, sizeof(data), &fd);
 	if (n == -EAGAIN)
 		return;
-	if (n <= 0)
+	if (n <= 0) {
 		close_visitor(visitor, now_ms);
-	else
-		handle(visitor, (struct bytes){ data, (size_t)n }, &fd, now_ms);
+		return;
+	}
+	loop_cancel(&visitor->keeper->loop, &visitor->patience);
+	handle(visitor, (struct bytes){ data, (size_t)n }, &fd, now_ms);
+	if (!visitor->is_over)
+		set_patience(visitor);
 }
 
 static void on_deaf_over(struct loop_timer *timer, uint64_t now_ms)
@@ -580,23 +594,56 @@ static void be_deaf(struct control *control, uint64_t now_ms)
 		loop_set_timer(&control->keeper->loop, &control->deaf, now_ms + DEAF_MS);
 }
 
+/* NULL: nobody whom we know. */
+static struct party *find_party(const struct control *control, uid_t uid)
+{
+	if (uid == geteuid() || uid == 0)
+		return &control->parties[0];
+	for (size_t i = 1; i <= control->config.user_count; i++)
+		if (control->parties[i].user->uid == uid)
+			return &control->parties[i];
+	return NULL;
+}
+
+/*
+ * Why somebody is not let in; NULL when nothing stands against it. Masters find a descriptor as
+ * long as there is one. The kernel gives out the lowest that is free: those below are in use.
+ */
+static const char *find_objection(const struct party *party, int fd)
+{
+	uint64_t most = rlimit_get(RLIMIT_NOFILE);
+
+	if (!party)
+		return "this keeper is not for you";
+	if (!party->user)
+		return NULL;
+	if (party->visitor_count >= most / CONTROL_USER_SHARE)
+		return "you have as many connections to this keeper as a user may have; wait until "
+		       "a run of yours has ended";
+	if ((uint64_t)fd >= most - most / 4)
+		return "the keeper has no room for another connection; wait until runs have ended";
+	return NULL;
+}
+
 static void on_knock(struct loop_source *source, unsigned int ready, uint64_t now_ms)
 {
 	struct control *control = OWNER_OF(source, struct control, source);
-	const struct control_user *user;
 	struct ucred who;
 	socklen_t len = sizeof(who);
 	_cleanup_close_ int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct party *party;
 	struct visitor *visitor;
+	const char *objection;
 
 	(void)ready;
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
 		be_deaf(control, now_ms);
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
 		return;
-	if (!is_welcome(control, who.uid, &user) ||
-	    control->visitor_count >= CONTROL_VISITORS_MAX) {
-		if (status_send(fd, STATUS_FAILED, "this keeper is not for you") < 0)
+	party = find_party(control, who.uid);
+	objection = find_objection(party, fd);
+	if (objection) {
+		if (status_send(fd, STATUS_FAILED, objection) < 0)
 			return;
 		return;
 	}
@@ -606,7 +653,7 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	visitor->keeper = control->keeper;
 	visitor->control = control;
 	visitor->who = who;
-	visitor->user = user;
+	visitor->party = party;
 	visitor->link_fd = -1;
 	visitor->source = (struct loop_source){ .fd = -1, .on_ready = on_visitor_ready };
 	visitor->patience.on_due = on_impatient;
@@ -617,7 +664,8 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	}
 	take_fd(&fd);
 	LIST_ADD(&control->visitors, visitor);
-	control->visitor_count++;
+	party->visitor_count++;
+	set_patience(visitor);
 }
 
 /* ---- opening and closing ---- */
@@ -630,6 +678,11 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 
 	if (!control)
 		die_no_memory();
+	control->parties = calloc(config->user_count + 1, sizeof(struct party));
+	if (!control->parties)
+		die_no_memory();
+	for (size_t i = 0; i < config->user_count; i++)
+		control->parties[i + 1].user = &config->users[i];
 	control->keeper = keeper;
 	control->config = *config;
 	control->listener_fd = config->listener_fd;
@@ -637,6 +690,7 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 	control->deaf.on_due = on_deaf_over;
 	r = loop_add(&keeper->loop, &control->source, config->listener_fd, LOOP_READ);
 	if (r < 0) {
+		free(control->parties);
 		free(control);
 		return err_set(err, -r, "watch the control socket");
 	}
@@ -674,5 +728,6 @@ void control_free(struct control *control)
 	while (control->visitors)
 		close_visitor(control->visitors, clock_now_ms());
 	control_stop_listening(control);
+	free(control->parties);
 	free(control);
 }

@@ -16,14 +16,19 @@
  *   hand over  H  what follows is between two keepers; see cmd/handover.h
  *
  * Whatever goes wrong is answered by FAILED.
+ *
+ * INV-BOUNDED: a user who is neither ourselves nor root has at most a share of the descriptors in
+ * connections, of which every run of its own needs one, and nobody but these two comes in when few
+ * are left. A connection without a run, a question or an answer is closed after a while.
  */
 #ifndef KEEPER_CONTROL_H
 #define KEEPER_CONTROL_H
 
 #include "keeper/keeper.h"
 
-#define CONTROL_PACKET_MAX   65536
-#define CONTROL_VISITORS_MAX 16384
+#define CONTROL_PACKET_MAX  65536
+#define CONTROL_PATIENCE_MS 10000 /* with who asks nothing, or reads nothing of the answer */
+#define CONTROL_USER_SHARE  16    /* one of so many parts of all descriptors */
 
 enum control_request {
 	CONTROL_REGISTER = 'R',

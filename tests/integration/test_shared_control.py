@@ -11,6 +11,7 @@ import checks
 import origin as upstream
 import pytest
 import shared
+import siege
 
 POST = agent.post({"model": "m"})
 
@@ -329,6 +330,27 @@ for packet in (None, b"", b"R", b"Rrun-id=r-9", b"Rrun-id=r-9\\0", b"?", b"S", b
     assert keeper.run_ids() == []
     with keeper.run("--run-id", "r-1") as run:
         assert run.ask(POST).status == 200
+
+
+def test_who_asks_nothing_does_not_stay(keeper):
+    """A connection that is nobody's run and owes nobody an answer is closed after a while."""
+    with keeper.run("--run-id", "r-1") as run:
+        idle = [siege.Visitor(keeper) for _ in range(3)]
+        idle[1].send(b"L")
+        assert [idle[1].told()[0] for _ in range(2)] == ["r", "."]
+        idle[2].send(b"?")
+        idle[2].failure()
+        drain = keeper.drain()
+        keeper.wait_for("draining")
+        for visitor in idle:
+            visitor.socket.settimeout(60)
+            assert visitor.told() is None
+            visitor.close()
+        # Control: who has a run, or waits for its end, does.
+        assert drain.poll() is None and keeper.run_ids() == ["r-1"]
+        assert run.ask(POST).status == 200
+    assert drain.communicate(timeout=20) == ("", "") and drain.returncode == 0
+    assert keeper.wait() == 0
 
 
 def test_the_log_for_people(user_place, origin):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Who may start runs at a shared keeper, and what users of another name can ask of it."""
+import contextlib
+import json
 import pwd
+import subprocess
 
 import agent
 import checks
@@ -218,6 +221,91 @@ def test_a_users_account_has_its_own_limits(user_place, named, numbered, origin)
         assert one.ask(POST).status == 200
         assert [run.ask(POST).status for run in (one, two)] == [429, 429]
         assert [other.ask(POST).status for _ in range(3)] == [200] * 3
+
+
+# ---- users who want everything (INV-BOUNDED) ----
+
+CROWD = """
+import json, os, socket, sys
+path, count, uids = sys.argv[1], int(sys.argv[2]), [int(word) for word in sys.argv[3:]]
+kept, told = [], {}
+for uid in uids:
+    os.seteuid(uid)
+    for _ in range(count):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.settimeout(20)
+        sock.connect(path)
+        try:
+            sock.send(b"L")
+            answer = sock.recv(1000)
+        except (BrokenPipeError, ConnectionResetError):  # told once, before the last words
+            answer = sock.recv(1000)
+        kept.append(sock)
+        told.setdefault(uid, []).append(answer.decode())
+    os.seteuid(0)
+print(json.dumps(told), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def crowd(keeper, count, *uids):
+    """So many connections of each user; what each is told, by user."""
+    line = ["/usr/bin/python3", "-c", CROWD, keeper.path, str(count), *map(str, uids)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield {int(uid): told for uid, told in json.loads(process.stdout.readline()).items()}
+        finally:
+            process.stdin.close()
+
+
+FDS = 256
+SHARE = FDS // 16
+LET_IN = "."
+SHARE_IS_TAKEN = "!you have as many connections to this keeper as a user may have; wait until a run of " \
+                 "yours has ended"
+
+
+def test_a_user_has_no_more_than_a_share(user_place, named, numbered, origin):
+    config = control(origin, "0666", [NAMED.pw_name, str(NUMBERED)])
+    with shared.keeper(user_place, config, env=ENABLED, prefix=("prlimit", f"--nofile={FDS}:{FDS}")) as keeper:
+        with crowd(keeper, FDS + 50, NAMED.pw_uid) as told:
+            assert told[NAMED.pw_uid] == [LET_IN] * SHARE + [SHARE_IS_TAKEN] * (FDS + 50 - SHARE)
+            done = named.run("true", options=("--keeper", keeper.address))
+            assert done.returncode == 125
+            checks.assert_one_line(done.stderr, SHARE_IS_TAKEN[1:])
+            # It is its own share only that is taken.
+            with keeper.run(place=numbered) as run, keeper.run("--run-id", "r-1"):
+                assert run.ask(POST).status == 200
+                assert "r-1" in keeper.run_ids()
+        # Control: it was these connections that stood against it.
+        checks.wait_until(lambda: named.run("true", options=("--keeper", keeper.address)).returncode == 0)
+
+
+def test_a_user_has_no_more_runs_than_that(user_place, named, origin):
+    fds = 64
+    config = control(origin, "0666", [NAMED.pw_name])
+    with shared.keeper(user_place, config, env=ENABLED, prefix=("prlimit", f"--nofile={fds}:{fds}")) as keeper:
+        with contextlib.ExitStack() as stack:
+            for _ in range(fds // 16):
+                stack.enter_context(keeper.run(place=named))
+            done = named.run("true", options=("--keeper", keeper.address))
+            assert done.returncode == 125
+            checks.assert_one_line(done.stderr, SHARE_IS_TAKEN[1:])
+            # Control: it is the user's number, not the keeper's.
+            done = user_place.run("true", options=("--keeper", keeper.address))
+            assert done.returncode == 0, done.stderr
+
+
+def test_many_users_leave_room_for_the_owner(user_place, origin):
+    uids = list(range(NUMBERED, NUMBERED + 16))
+    config = control(origin, "0666", map(str, uids))
+    with shared.keeper(user_place, config, env=ENABLED, prefix=("prlimit", f"--nofile={FDS}:{FDS}")) as keeper, \
+            crowd(keeper, SHARE, *uids) as told:
+        assert told[uids[0]] == [LET_IN] * SHARE
+        assert set(told[uids[-1]]) == {"!the keeper has no room for another connection; wait until runs have ended"}
+        assert FDS // 2 < sum(answers.count(LET_IN) for answers in told.values()) < FDS * 3 // 4
+        assert keeper.run_ids() == []
 
 
 def test_a_user_does_not_get_anothers_descriptors_or_log(keeper, named):
