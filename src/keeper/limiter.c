@@ -64,6 +64,12 @@ static const struct keeper_limit *find_host(const struct keeper_config *config, 
 
 /* ---- asking ---- */
 
+/* Only a LiteLLM keeps one of what calls have cost. */
+static bool has_log(const struct upstream *upstream)
+{
+	return upstream->llm && upstream->llm->provider->is_litellm;
+}
+
 static void add_claim(struct hold *hold, const char *kind, const char *name,
 		      const struct limits *limits)
 {
@@ -188,6 +194,14 @@ void limiter_flush(struct keeper *keeper, uint64_t now_ms)
 
 /* ---- settling ---- */
 
+/* Of an upstream without a log nobody will ever say what a call has cost. */
+static void assume_cost(const struct store_reservation *reservation,
+			struct store_settlement *settlement)
+{
+	settlement->is_cost_known = true;
+	settlement->cost = reservation->spend;
+}
+
 void limiter_settle(struct exchange *exchange, uint64_t now_ms)
 {
 	struct store_reservation *reservation = exchange->hold;
@@ -213,6 +227,8 @@ void limiter_settle(struct exchange *exchange, uint64_t now_ms)
 						       &settlement.cost) == 0;
 	if (settlement.is_cost_known)
 		hold->keeper->metrics.spend += settlement.cost;
+	else if (!has_log(exchange->upstream))
+		assume_cost(reservation, &settlement);
 	if (reservation->verdict == STORE_GRANTED)
 		hold->keeper->store->ops->settle(hold->keeper->store, &settlement, now_ms);
 	hold_free(hold);

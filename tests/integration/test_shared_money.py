@@ -319,6 +319,40 @@ def test_how_often_is_reloaded(user_place, origin, litellm):
         assert len(litellm.questions) == count
 
 
+# ---- what no log knows ----
+
+def direct_to(origin, **more):
+    """Settings of an upstream that is no LiteLLM."""
+    return {"upstream": origin.url, "provider": "openai", **more}
+
+
+def test_a_provider_without_a_log(place, origin, litellm):
+    """Its calls have cost what was reserved for them: nobody will ever know better."""
+    direct = upstream.Origin()
+    llms = [shared.llm(origin)["llm"], direct_to(direct, match="gpt*")]
+    with contextlib.closing(direct), serving(place, origin, OFTEN, llm=llms) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        assert ask(run, "gpt-x").status == 200
+        load.stands_at(keeper, "r-1", RESERVE, 0)
+        # Control: a call of LiteLLM's that its log does not have was none.
+        assert ask(run, "plain").status == 200
+        load.stands_at(keeper, "r-1", RESERVE, 0)
+        litellm.rounds()
+        load.stands_at(keeper, "r-1", RESERVE, 0, seconds=1)
+        assert keeper.metrics()["warder_spend_reported_total"] == 0
+        run.close()
+
+
+def test_a_provider_without_a_log_alone(user_place, origin):
+    with serving(user_place, origin, OFTEN, llm=direct_to(origin), limits={"spend": str(3 * RESERVE)}) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        replies = [ask(run, "m") for _ in range(5)]
+        assert [reply.status for reply in replies] == [200] * 3 + [429] * 2
+        assert replies[-1].code() == "budget_exceeded"
+        load.stands_at(keeper, "r-1", 3 * RESERVE, 0)
+        run.close()
+
+
 # ---- whoever is gone ----
 
 def test_a_client_that_leaves_is_settled(place, origin, litellm):
