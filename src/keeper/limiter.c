@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/money.h"
+#include "keeper/spend_log.h"
 #include "store/lent.h"
 
 #define METER_MAX (HOST_MAX + 16)
@@ -142,6 +143,17 @@ static struct hold *hold_new(struct exchange *exchange)
 	return hold;
 }
 
+static void name_hold(struct hold *hold)
+{
+	const struct upstream *upstream = hold->exchange->upstream;
+	char log[STORE_LOG_LEN + 1] = "";
+
+	if (has_log(upstream))
+		spend_log_name(upstream->llm, log);
+	snprintf(hold->reservation.id, sizeof(hold->reservation.id), "%.32s-%" PRIx64 "%s",
+		 hold->keeper->store->keeper_id, ++hold->keeper->hold_count, log);
+}
+
 bool limiter_ask(struct exchange *exchange)
 {
 	struct keeper *keeper = exchange->peer->keeper;
@@ -159,8 +171,7 @@ bool limiter_ask(struct exchange *exchange)
 	add_claim(hold, "run", run->run_id, &config->run_limits);
 	add_claim(hold, "account", run->account, account);
 	add_claim(hold, "host", host ? host->name : "", host ? &host->limits : NULL);
-	snprintf(hold->reservation.id, sizeof(hold->reservation.id), "%.32s-%" PRIx64,
-		 keeper->store->keeper_id, ++keeper->hold_count);
+	name_hold(hold);
 	/* Of its body some has come by now, where the model had to be known first. */
 	hold->reservation.bytes = exchange->sent_bytes +
 				  (exchange->has_length ? exchange->body_left : 0);

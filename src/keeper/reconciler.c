@@ -24,7 +24,9 @@ struct reconciler {
 	struct spend_log *log;
 	uint64_t since_s, until_s;
 	size_t open_count, call_count;
+	char logs[STORE_LOGS_MAX]; /* the names of those that were read */
 	bool has_failed;
+	bool has_store_failed;
 	uint64_t done_s; /* until when everything has been read; 0: nothing has */
 	bool is_over;
 };
@@ -70,7 +72,7 @@ static void on_told(struct store_call *call, uint64_t now_ms)
 
 	reconciler->open_count--;
 	if (call->verdict != STORE_GRANTED) {
-		reconciler->has_failed = true;
+		reconciler->has_failed = reconciler->has_store_failed = true;
 		reconciler->keeper->metrics.reconciled[METRICS_RECONCILED_FAILED]++;
 	} else if (!reconciler->is_over) {
 		count(reconciler, told, now_ms);
@@ -142,19 +144,33 @@ static void end_round(struct reconciler *reconciler, uint64_t now_ms)
 	set_timer(reconciler, now_ms);
 }
 
+/*
+ * Clocks differ, and so do what the store takes for the beginning of a call and what the log does:
+ * what began within the grace from the edge is left to a round that looks further back.
+ */
+static void release(struct reconciler *reconciler, uint64_t now_ms)
+{
+	struct store *store = reconciler->keeper->store;
+	uint64_t grace_s = reconciler->grace_ms / 1000;
+	struct store_release read = { .since_s = reconciler->since_s + grace_s,
+				      .before_s = reconciler->until_s - grace_s };
+
+	memcpy(read.logs, reconciler->logs, sizeof(read.logs));
+	if (read.logs[0] && reconciler->until_s > grace_s)
+		store->ops->release(store, &read, now_ms);
+}
+
 /* When every log was read, and the store has answered for every call. */
 static void finish_round(struct reconciler *reconciler, uint64_t now_ms)
 {
 	struct keeper *keeper = reconciler->keeper;
-	uint64_t grace_s = reconciler->grace_ms / 1000;
 
 	if (!reconciler->charter || reconciler->log || reconciler->open_count > 0)
 		return;
+	if (!reconciler->has_store_failed)
+		release(reconciler, now_ms);
 	if (!reconciler->has_failed) {
 		reconciler->done_s = reconciler->until_s;
-		if (reconciler->until_s > grace_s)
-			keeper->store->ops->release_before(keeper->store,
-							   reconciler->until_s - grace_s, now_ms);
 		keeper_notice(keeper, NOTICE_RECONCILED, now_ms,
 			      &(struct notice){ .count = NOTICE_NUMBER(reconciler->call_count) });
 	}
@@ -192,12 +208,23 @@ static void read_next(struct reconciler *reconciler, uint64_t now_ms)
 					  &query, now_ms);
 }
 
+/* It was read whole: what it does not have was no call. */
+static void add_log(struct reconciler *reconciler)
+{
+	size_t len = strlen(reconciler->logs);
+
+	if (len + STORE_LOG_LEN < sizeof(reconciler->logs))
+		spend_log_name(reconciler->upstream.llm, reconciler->logs + len);
+}
+
 static void on_log_done(void *owner, const struct err *err, uint64_t now_ms)
 {
 	struct reconciler *reconciler = owner;
 	struct keeper *keeper = reconciler->keeper;
 
 	reconciler->log = NULL;
+	if (!err)
+		add_log(reconciler);
 	if (err) {
 		reconciler->has_failed = true;
 		keeper->metrics.reconciled[METRICS_RECONCILED_FAILED]++;
@@ -219,7 +246,8 @@ static void on_due(struct loop_timer *timer, uint64_t now_ms)
 	reconciler->since_s = reconciler->done_s ? reconciler->done_s - back_s
 						 : reconciler->until_s - FIRST_S;
 	reconciler->llm = reconciler->call_count = 0;
-	reconciler->has_failed = false;
+	reconciler->has_failed = reconciler->has_store_failed = false;
+	reconciler->logs[0] = '\0';
 	read_next(reconciler, now_ms);
 }
 

@@ -2,8 +2,9 @@
 /*
  * Budgets are corrected by what LiteLLM itself has recorded (INV-BILLING-TRUTH): now and then its
  * spend log is read, and each call in it is told to the store, which corrects what was counted for
- * it and settles what was only reserved. What is still reserved when a log has been read that must
- * have it, is released: the call never was one.
+ * it and settles what was only reserved. What is still reserved when the log has been read that
+ * must have it, of the time in question, is released: the call never was one. Of other holds nobody
+ * knows that, and they stay.
  *
  * A round asks each LiteLLM of the charter in turn. Calls that began long before the last round
  * are passed over; those at its edge come twice, which changes nothing.

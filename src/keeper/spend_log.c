@@ -229,6 +229,17 @@ static void ask(struct spend_log *log, uint64_t now_ms)
 	buf_fini(&target);
 }
 
+/* FNV-1a: a name as long as others, whatever the URL is. */
+void spend_log_name(const struct keeper_llm *llm, char ret_name[STORE_LOG_LEN + 1])
+{
+	uint32_t hash = UINT32_C(2166136261);
+
+	for (const char *at = llm->url.authority; *at; at++)
+		hash = (hash ^ (unsigned char)*at) * UINT32_C(16777619);
+	hash = (hash ^ llm->url.is_tls) * UINT32_C(16777619);
+	snprintf(ret_name, STORE_LOG_LEN + 1, ".%08" PRIx32, hash);
+}
+
 bool spend_log_is_known(const struct keeper_config *config, size_t index)
 {
 	const struct url *url = &config->llms[index].url;

@@ -18,6 +18,7 @@
 #include "keeper/fetch.h"
 #include "keeper/spend_rows.h"
 #include "keeper/upstream.h"
+#include "store/store.h"
 
 #define SPEND_LOG_TIMEOUT_MS 120000              /* of one reply */
 #define SPEND_LOG_BODY_MAX   (UINT64_C(1) << 32) /* of one reply; rows may hold prompts */
@@ -38,6 +39,9 @@ struct spend_log_query {
 	void (*on_done)(void *owner, const struct err *err, uint64_t now_ms);
 	void *owner;
 };
+
+/* The name of a LiteLLM's log in a store: the same for whoever asks the same LiteLLM. */
+void spend_log_name(const struct keeper_llm *llm, char ret_name[STORE_LOG_LEN + 1]);
 
 /* Whether an LLM before it in the configuration has the same log. */
 bool spend_log_is_known(const struct keeper_config *config, size_t index);

@@ -378,13 +378,13 @@ static bool close_run(struct lender *lender, struct bytes words, uint64_t now_ms
 	return true;
 }
 
-static bool release_before(struct lender *lender, struct bytes words, uint64_t now_ms)
+static bool release(struct lender *lender, struct bytes words, uint64_t now_ms)
 {
-	uint64_t before_s;
+	struct store_release read;
 
-	if (!words_next_number(&words, &before_s))
+	if (!words_next_release(&words, &read))
 		return false;
-	lender->store->ops->release_before(lender->store, before_s, now_ms);
+	lender->store->ops->release(lender->store, &read, now_ms);
 	return true;
 }
 
@@ -395,9 +395,9 @@ static const struct {
 	bool (*ask)(struct lent_question *question, struct bytes words, uint64_t now_ms);
 	bool (*tell)(struct lender *lender, struct bytes words, uint64_t now_ms);
 } packets[] = {
-	{ 'r', ask_reserve, NULL }, { 'o', ask_open, NULL },       { 'm', ask_meter, NULL },
-	{ 'x', ask_revoke, NULL },  { 'k', ask_call, NULL },       { 's', NULL, settle },
-	{ 'c', NULL, close_run },   { 'b', NULL, release_before },
+	{ 'r', ask_reserve, NULL }, { 'o', ask_open, NULL }, { 'm', ask_meter, NULL },
+	{ 'x', ask_revoke, NULL },  { 'k', ask_call, NULL }, { 's', NULL, settle },
+	{ 'c', NULL, close_run },   { 'b', NULL, release },
 };
 
 static bool handle(struct lender *lender, char letter, struct bytes words, uint64_t now_ms)

@@ -491,12 +491,12 @@ static void reconcile(struct store *store, struct store_call *call, uint64_t now
 	ask(lent, item, now_ms);
 }
 
-static void release_before(struct store *store, uint64_t before_s, uint64_t now_ms)
+static void release(struct store *store, const struct store_release *read, uint64_t now_ms)
 {
 	struct lent *lent = (struct lent *)(void *)store;
 	struct item *item = begin(lent, TOLD_RELEASE, NULL, "", now_ms);
 
-	words_add_number(&item->packet, before_s);
+	words_add_release(&item->packet, read);
 	tell(lent, item);
 }
 
@@ -519,7 +519,7 @@ static const struct store_ops ops = {
 	.revoke = revoke_run,
 	.read_meter = read_meter,
 	.reconcile = reconcile,
-	.release_before = release_before,
+	.release = release,
 	.close = close_store,
 };
 
@@ -571,7 +571,7 @@ static void redo(struct store *store, const struct item *item, uint64_t now_ms)
 {
 	struct bytes words = { item->packet.data, item->packet.len };
 	struct store_settlement settlement;
-	uint64_t before_s;
+	struct store_release read;
 
 	switch (item->kind) {
 	case ASKED_RESERVE:
@@ -598,8 +598,8 @@ static void redo(struct store *store, const struct item *item, uint64_t now_ms)
 		store->ops->close_run(store, item->id, now_ms);
 		break;
 	case TOLD_RELEASE:
-		if (words_next_number(&words, &before_s))
-			store->ops->release_before(store, before_s, now_ms);
+		if (words_next_release(&words, &read))
+			store->ops->release(store, &read, now_ms);
 		break;
 	}
 }

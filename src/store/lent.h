@@ -13,7 +13,7 @@
  *   meter     m SEQ METER                      ◀ a SEQ VERDICT BYTES SPENT RESERVED CONCURRENT
  *   revoke    x SEQ RUN                        ◀ a SEQ VERDICT
  *   call      k SEQ CALL RUN ACCOUNT ATTEMPT COST   ◀ a SEQ VERDICT KNOWN COUNTED
- *   settle    s ID BYTES KNOWN COST CALL       close   c RUN       release   b BEFORE
+ *   settle    s ID BYTES KNOWN COST CALL       close   c RUN       release   b LOGS SINCE BEFORE
  *             ◀ n NEWS ABOUT
  */
 #ifndef STORE_LENT_H

@@ -380,7 +380,15 @@ static void reconcile(struct store *store, struct store_call *call, uint64_t now
 	tell_news(local, now_ms);
 }
 
-static void release_before(struct store *store, uint64_t before_s, uint64_t now_ms)
+static bool is_no_call(const struct hold *hold, const struct store_release *read)
+{
+	size_t len = strlen(hold->id);
+
+	return hold->is_kept && hold->made_at >= read->since_s && hold->kept_at < read->before_s &&
+	       len > STORE_LOG_LEN && strstr(read->logs, hold->id + len - STORE_LOG_LEN);
+}
+
+static void release_holds(struct store *store, const struct store_release *read, uint64_t now_ms)
 {
 	struct local *local = local_of(store);
 	struct table_walk walk = { 0 };
@@ -392,7 +400,7 @@ static void release_before(struct store *store, uint64_t before_s, uint64_t now_
 	while ((entry = table_walk(&local->holds, &walk))) {
 		struct hold *hold = OWNER_OF(entry, struct hold, entry);
 
-		if (hold->is_kept && hold->made_at < before_s)
+		if (is_no_call(hold, read))
 			release(local, hold);
 	}
 }
@@ -546,7 +554,7 @@ static const struct store_ops local_ops = {
 	.revoke = revoke_one,
 	.read_meter = read_meter,
 	.reconcile = reconcile,
-	.release_before = release_before,
+	.release = release_holds,
 	.flush = flush,
 	.close = close_store,
 };

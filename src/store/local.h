@@ -46,6 +46,7 @@ struct hold {
 	struct tally *tallies[STORE_CLAIMS_MAX];
 	size_t tally_count;
 	uint64_t bytes, spend, made_at;
+	uint64_t kept_at; /* since when it is; not written down: a process that loads it is late */
 	bool is_journalled;
 	bool is_kept; /* has no place: its exchange is over, or the process that held it */
 	bool is_left; /* ... the latter, as far as is known: it may be asked for again, or settled

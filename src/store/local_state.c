@@ -88,6 +88,7 @@ struct hold *local_add_hold(struct local *local, const char *id, struct tally *c
 void local_keep_hold(struct local *local, struct hold *hold, const char *call_id)
 {
 	hold->is_kept = true;
+	hold->kept_at = clock_ms(CLOCK_REALTIME) / 1000;
 	snprintf(hold->call_id, sizeof(hold->call_id), "%s", call_id);
 	if (hold->call_id[0])
 		table_add(&local->kept, &hold->by_call, hold->call_id);

@@ -379,7 +379,9 @@ static void write_release(const struct pgask_book *book, const struct pglist *li
 			  struct buf *params)
 {
 	(void)list;
-	pgtext_add_number(&params[0], least(book->release_before_s, SECONDS_MAX));
+	pgtext_add(&params[0], book->release.logs);
+	pgtext_add_number(&params[1], least(book->release.since_s, SECONDS_MAX));
+	pgtext_add_number(&params[1], least(book->release.before_s, SECONDS_MAX));
 }
 
 static void answer_release(struct pgask_book *book, void *item, char *const *values,
@@ -454,8 +456,10 @@ const struct pgask_kind pgask_kinds[PGASK_COUNT] = {
 			      "SELECT * FROM warder.reconcile(" ALL ", $4, $5, $6, $7, $8)", 5, 2,
 			      PGASK_ROW_EACH, false, write_reconcile, answer_reconcile,
 			      refuse_reconcile },
-	[PGASK_RELEASE] = { "release", "SELECT warder.release_before(" ALL ", ($4::bigint[])[1])",
-			    1, 1, PGASK_ROW_EACH, true, write_release, answer_release, NULL },
+	[PGASK_RELEASE] = { "release",
+			    "SELECT warder.release(" ALL
+			    ", ($4::text[])[1], ($5::bigint[])[1], ($5::bigint[])[2])",
+			    2, 1, PGASK_ROW_EACH, true, write_release, answer_release, NULL },
 	[PGASK_OPEN] = { "open", "SELECT * FROM warder.open_runs(" ALL ", $4, $5, $6)", 3, 2,
 			 PGASK_ROW_EACH, false, write_open, answer_open, refuse_open },
 	[PGASK_RESERVE] = { "reserve",

@@ -41,7 +41,7 @@ struct pgask_book {
 	struct store *store;
 	struct pglist waiting[PGASK_COUNT];
 	struct watch watch;
-	uint64_t release_before_s;
+	struct store_release release;
 };
 
 enum pgask_rows {

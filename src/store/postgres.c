@@ -568,13 +568,13 @@ static void reconcile(struct store *store, struct store_call *call, uint64_t now
 	ask(store, PGASK_RECONCILE, call, now_ms);
 }
 
-static void release_before(struct store *store, uint64_t before_s, uint64_t now_ms)
+/* One that has not gone out yet is replaced: there will be another. */
+static void release(struct store *store, const struct store_release *read, uint64_t now_ms)
 {
 	struct postgres *postgres = of(store);
 
 	(void)now_ms;
-	if (before_s > postgres->book.release_before_s)
-		postgres->book.release_before_s = before_s;
+	postgres->book.release = *read;
 	ask_once(postgres, PGASK_RELEASE);
 }
 
@@ -688,7 +688,7 @@ static const struct store_ops ops = {
 	.revoke = revoke_run,
 	.read_meter = read_meter,
 	.reconcile = reconcile,
-	.release_before = release_before,
+	.release = release,
 	.flush = flush,
 	.close = close_store,
 };

@@ -77,6 +77,7 @@ BEGIN
 		spend bigint NOT NULL,
 		made_at timestamptz NOT NULL,
 		is_kept boolean NOT NULL DEFAULT false, -- only its money is left
+		kept_at timestamptz,
 		call_id text COLLATE "C" NOT NULL DEFAULT ''
 	);
 	CREATE INDEX holds_made_at ON warder.holds (made_at);
@@ -315,7 +316,8 @@ BEGIN
 				CASE WHEN s.is_known AND NOT s.is_done THEN s.cost ELSE 0 END AS cost,
 				s.call_id, h.run_id, h.account, h.attempt
 		), kept AS (
-			UPDATE warder.holds h SET is_kept = true, call_id = s.call_id FROM settled s
+			UPDATE warder.holds h SET is_kept = true, kept_at = clock_timestamp(),
+				call_id = s.call_id FROM settled s
 			WHERE h.id = s.id AND NOT h.is_kept AND NOT (s.is_known OR s.is_done OR h.spend = 0)
 			RETURNING h.keeper, h.meters, h.bytes AS held, s.size
 		), noted AS (
@@ -442,7 +444,7 @@ BEGIN
 	END $f$;
 
 	-- Holds that are kept, or that a keeper left; the latter may have sent its bytes.
-	CREATE FUNCTION warder.release(me text, alive_ms bigint, ids text[]) RETURNS void
+	CREATE FUNCTION warder.give_up(me text, alive_ms bigint, ids text[]) RETURNS void
 	LANGUAGE plpgsql AS $f$
 	BEGIN
 		PERFORM warder.lock_meters(ARRAY(
@@ -465,16 +467,20 @@ BEGIN
 		WHERE m.name = c.name;
 	END $f$;
 
-	-- Some of them at a time; how many that were.
-	CREATE FUNCTION warder.release_before(me text, mine bigint, alive_ms bigint, before_s bigint)
-	RETURNS bigint LANGUAGE plpgsql AS $f$
+	-- Some of them at a time; how many that were. Where there is no money in it no log
+	-- need have it.
+	CREATE FUNCTION warder.release(me text, mine bigint, alive_ms bigint, logs text, since_s bigint,
+		before_s bigint) RETURNS bigint LANGUAGE plpgsql AS $f$
 	DECLARE
 		ids text[];
 	BEGIN
 		PERFORM warder.fence(me, mine);
 		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.made_at < to_timestamp(before_s)
-			AND (h.is_kept OR h.keeper <> me AND NOT warder.is_alive(h.keeper, alive_ms)) LIMIT 1000);
-		PERFORM warder.release(me, alive_ms, ids);
+			AND (h.is_kept OR h.keeper <> me AND NOT warder.is_alive(h.keeper, alive_ms))
+			AND (h.spend = 0 OR h.made_at >= to_timestamp(since_s) AND strpos(logs, right(h.id, 9)) > 0
+				AND coalesce(h.kept_at, (SELECT k.seen_at FROM warder.keepers k WHERE k.id = h.keeper),
+					h.made_at) < to_timestamp(before_s)) LIMIT 1000);
+		PERFORM warder.give_up(me, alive_ms, ids);
 		RETURN cardinality(ids);
 	END $f$;
 
@@ -494,7 +500,7 @@ BEGIN
 		END IF;
 		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.keeper = ANY (gone)
 			AND h.spend = 0 AND NOT h.is_kept LIMIT most);
-		PERFORM warder.release(me, alive_ms, ids);
+		PERFORM warder.give_up(me, alive_ms, ids);
 		IF cardinality(ids) = most THEN
 			RETURN; -- there may be more
 		END IF;

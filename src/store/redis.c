@@ -24,8 +24,9 @@ struct redis {
 	struct loop_timer news;
 	size_t news_count; /* questions for news under way */
 	bool knows_revoked;
-	uint64_t last_revoked; /* the number of the last revocation that is known here */
-	uint64_t release_before_s;
+	uint64_t last_revoked;        /* the number of the last revocation that is known here */
+	struct store_release release; /* before_s is 0 when there is none to be done */
+	uint64_t release_passed;      /* so many of what is kept have been looked at, and stay */
 	bool is_releasing;
 	struct loop_deferred deferred;
 };
@@ -403,17 +404,26 @@ static void send_release(struct redis *redis, uint64_t now_ms);
 
 static void add_release(const struct redis_task *task, struct redis_words *words)
 {
-	redis_add_number(words, task->bytes);
+	const struct redis *redis = owner_of(task);
+
+	redis_add_text(words, redis->release.logs);
+	redis_add_number(words, redis->release.since_s);
+	redis_add_number(words, redis->release.before_s);
 	redis_add_number(words, RELEASE_MANY);
+	redis_add_number(words, redis->release_passed);
 }
 
 static void on_released(struct redis_task *task, const struct redisReply *reply, uint64_t now_ms)
 {
 	struct redis *redis = owner_of(task);
+	uint64_t next = redis_reply_number(reply, 0);
 
 	redis->is_releasing = false;
-	if (redis_reply_number(reply, 0) == 0 && redis->release_before_s == task->bytes)
-		redis->release_before_s = 0;
+	if (redis->release.before_s == task->bytes) { /* there is no newer one */
+		redis->release_passed = next > 0 ? next - 1 : 0;
+		if (next == 0)
+			redis->release.before_s = 0;
+	}
 	send_release(redis, now_ms);
 }
 
@@ -436,20 +446,20 @@ static void send_release(struct redis *redis, uint64_t now_ms)
 {
 	struct redis_task *task;
 
-	if (redis->is_releasing || redis->release_before_s == 0)
+	if (redis->is_releasing || redis->release.before_s == 0)
 		return;
 	redis->is_releasing = true;
 	task = redis_task_new(&redis->session, &release_kind);
-	task->bytes = redis->release_before_s;
+	task->bytes = redis->release.before_s;
 	redis_task_submit(task, now_ms);
 }
 
-static void release_before(struct store *store, uint64_t before_s, uint64_t now_ms)
+static void release(struct store *store, const struct store_release *read, uint64_t now_ms)
 {
 	struct redis *redis = redis_of(store);
 
-	if (before_s > redis->release_before_s)
-		redis->release_before_s = before_s;
+	redis->release = *read;
+	redis->release_passed = 0;
 	send_release(redis, now_ms);
 }
 
@@ -608,7 +618,7 @@ static const struct store_ops ops = {
 	.revoke = revoke_run,
 	.read_meter = read_meter,
 	.reconcile = reconcile,
-	.release_before = release_before,
+	.release = release,
 	.flush = flush,
 	.close = close_store,
 };

@@ -35,6 +35,8 @@
 #define STORE_CLAIMS_MAX  3
 #define STORE_ID_MAX      64 /* of a hold, with its NUL */
 #define STORE_CALL_ID_MAX 80
+#define STORE_LOG_LEN     9     /* of the name of an upstream's log: a dot and eight characters */
+#define STORE_LOGS_MAX    256   /* of such names one behind the other, with a NUL */
 #define STORE_ANSWER_MS   2000  /* what takes longer counts as unreachable */
 #define STORE_ALIVE_MS    15000 /* a keeper that is silent for so long is gone; its links, too */
 
@@ -60,7 +62,9 @@ struct store_claim {
 /* One request's. Borrowed by the store from store_reserve to on_done, with what it points to. */
 struct store_reservation {
 	struct store_reservation *next;
-	char id[STORE_ID_MAX];        /* of the hold; never used before */
+	/* Of the hold; never used before. It ends in the name of the log that will have the call,
+	 * where there is one. */
+	char id[STORE_ID_MAX];
 	const char *run_id, *account; /* whose it is; account is "" where there is none */
 	uint32_t attempt;
 	struct store_claim claims[STORE_CLAIMS_MAX];
@@ -115,6 +119,13 @@ struct store_call {
 	bool was_known;
 	uint64_t counted;
 	void (*on_done)(struct store_call *call, uint64_t now_ms);
+};
+
+/* What has been read, and reconciled, of upstreams' own logs. Times are in seconds since 1970. */
+struct store_release {
+	char logs[STORE_LOGS_MAX]; /* their names */
+	uint64_t since_s;          /* every call that began since then */
+	uint64_t before_s;         /* ... and had ended before */
 };
 
 /* What one meter stands at, to be shown. */
@@ -174,11 +185,12 @@ struct store_ops {
 	 */
 	void (*reconcile)(struct store *store, struct store_call *call, uint64_t now_ms);
 	/*
-	 * Everything that was called before `before_s` (seconds since 1970) has been reconciled:
-	 * older holds that were kept, or that a keeper left which is gone, are released. What
-	 * the latter had of bytes may have been used, and counts as used.
+	 * What these logs would have if it had been a call was none: holds of theirs that were
+	 * made since then, and kept before, are released; those of a keeper that is gone as if it
+	 * had kept them when it went. What these had of bytes may have been used, and counts as
+	 * used. Every other hold stays: nobody knows what it has cost.
 	 */
-	void (*release_before)(struct store *store, uint64_t before_s, uint64_t now_ms);
+	void (*release)(struct store *store, const struct store_release *release, uint64_t now_ms);
 	/* At the end of a turn: what was gathered goes out. May be NULL. */
 	void (*flush)(struct store *store, uint64_t now_ms);
 	void (*close)(struct store *store); /* answers what is open as UNREACHABLE; frees */

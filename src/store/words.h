@@ -70,4 +70,23 @@ static inline bool words_next_settlement(struct bytes *words,
 	return ret_settlement->call_id != NULL;
 }
 
+/* LOGS SINCE BEFORE */
+static inline void words_add_release(struct buf *out, const struct store_release *release)
+{
+	words_add(out, release->logs);
+	words_add_number(out, release->since_s);
+	words_add_number(out, release->before_s);
+}
+
+static inline bool words_next_release(struct bytes *words, struct store_release *ret_release)
+{
+	const char *logs = words_next(words);
+
+	if (!logs || strlen(logs) >= sizeof(ret_release->logs))
+		return false;
+	memcpy(ret_release->logs, logs, strlen(logs) + 1);
+	return words_next_number(words, &ret_release->since_s) &&
+	       words_next_number(words, &ret_release->before_s);
+}
+
 #endif

@@ -353,6 +353,25 @@ def test_a_provider_without_a_log_alone(user_place, origin):
         run.close()
 
 
+def test_a_log_that_is_not_read_any_more(place, origin, litellm):
+    """Another LiteLLM's says nothing about its calls."""
+    other = LiteLLM()
+    elsewhere = upstream.Origin(script=other.script)
+    with contextlib.closing(elsewhere), serving(place, origin, OFTEN) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        keeper.reload({"keeper": {"reconcile": {"grace": "1h"}}})
+        assert ask(run, "plain").status == 200
+        keeper.reload({"keeper": {"reconcile": OFTEN}, **shared.llm(elsewhere)})
+        # Control: what it was itself asked is released.
+        assert ask(run, "plain").status == 200
+        load.stands_at(keeper, "r-1", 0, RESERVE)
+        other.rounds(4)
+        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
+        keeper.reload(shared.llm(origin))
+        load.stands_at(keeper, "r-1", 0, 0)
+        run.close()
+
+
 # ---- whoever is gone ----
 
 def test_a_client_that_leaves_is_settled(place, origin, litellm):

@@ -6,7 +6,7 @@
 --   rate:M      a token bucket: "what it lacks, microseconds"; gone when it is full
 --   hold:ID     hash: keeper, state (open, left, kept), at, bytes, spend, call, meters (1, 2, 3)
 --   holds:K     the open holds of a keeper, by time
---   kept        the others, by time
+--   kept        the others, by when they became that
 --   call:ID     hash: cost (what was counted), hold (that is kept for it), is_true (reconciled);
 --               for 30 days
 --   run:R       hash: begun, link (the keeper that has it); for 30 days after it was closed
@@ -148,7 +148,7 @@ end
 -- From now on it is only money.
 local function keep_hold(hold, state, bytes)
 	redis.call('HSET', key('hold', hold.id), 'state', state, 'bytes', text_of(bytes))
-	redis.call('ZADD', 'warder:kept', hold.at, hold.id)
+	redis.call('ZADD', 'warder:kept', (now()), hold.id)
 end
 
 -- Gives its money back, and leaves its bytes where they are: they may have been used.

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/money.h"
 #include "store/conformance.h"
+#include "store/logs.h"
 
 #define PATIENCE_MS 5000 /* more than STORE_ANSWER_MS: who has not answered by then never does */
 #define CENT        (MONEY_UNIT / 100)
@@ -109,7 +110,8 @@ static void prepare(struct ask *ask, const struct limits *limits, size_t count, 
 					      .spend = spend,
 					      .verdict = STORE_UNREACHABLE,
 					      .on_done = on_reserved } };
-	mint(ask->reservation.id, sizeof(ask->reservation.id), "hold");
+	mint(ask->reservation.id, sizeof(ask->reservation.id) - STORE_LOG_LEN, "hold");
+	strcat(ask->reservation.id, LOG);
 	for (size_t i = 0; i < count; i++)
 		ask->reservation.claims[i] = (struct store_claim){ self.meters[i], limits[i] };
 }

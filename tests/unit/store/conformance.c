@@ -543,7 +543,6 @@ static void the_log_may_be_quicker_than_the_reply(void **state)
 
 static void what_was_kept_is_released_when_all_is_reconciled(void **state)
 {
-	uint64_t now_s = clock_ms(CLOCK_REALTIME) / 1000;
 	struct ask kept, open;
 
 	(void)state;
@@ -553,16 +552,70 @@ static void what_was_kept_is_released_when_all_is_reconciled(void **state)
 			 STORE_GRANTED);
 	settle_without_cost(&kept, 0, "call-of-which-no-log-says-anything");
 	expect_money(self.meters[1], 0, 6 * CENT);
-	store->ops->release_before(store, now_s - 3600, now()); /* not as old as that */
+	log_is_read(store, LOG, 0, now_s() - 3600); /* not as old as that */
 	flush();
 	expect_money(self.meters[1], 0, 6 * CENT);
-	store->ops->release_before(store, now_s + 60, now());
+	all_is_read(store);
 	flush();
 	for (size_t i = 0; i < 2; i++)
 		expect_money(self.meters[i], 0, CENT); /* what is under way stays */
 	settle(&kept, 0, CENT, "");
 	settle(&open, 0, CENT, "");
 	expect_money(self.meters[1], CENT, 0);
+}
+
+/* Who was not asked, or not about that time, has said nothing. */
+static void what_no_log_was_read_for_stays(void **state)
+{
+	static const struct {
+		const char *logs;
+		int since_s, before_s; /* from now */
+		bool is_released;
+	} rows[] = {
+		{ "", -3600, 60, false },   { OTHER_LOG, -3600, 60, false },
+		{ LOG, 30, 60, false }, /* it may have begun before */
+		{ LOG, -3600, -30, false }, { OTHER_LOG LOG, -3600, 60, true },
+	};
+	struct ask ask, other;
+
+	(void)state;
+	assert_int_equal(take_of_account(&ask, (struct limits){ .spend = MONEY_UNIT }, 5 * CENT),
+			 STORE_GRANTED);
+	settle_without_cost(&ask, 0, "");
+	/* Nobody's log will ever have this one. */
+	prepare(&other, &(struct limits){ .spend = MONEY_UNIT }, 1, 0, CENT);
+	mint(other.reservation.id, sizeof(other.reservation.id), "hold");
+	assert_int_equal(make(&other), STORE_GRANTED);
+	settle_without_cost(&other, 0, "");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		expect_money(self.meters[0], 0, 6 * CENT);
+		log_is_read(store, rows[i].logs, now_s() + (uint64_t)rows[i].since_s,
+			    now_s() + (uint64_t)rows[i].before_s);
+		flush();
+		turn_until(NULL, 50);
+		expect_money(self.meters[0], 0, rows[i].is_released ? CENT : 6 * CENT);
+	}
+}
+
+/* It is in the log when it has ended: what has lasted long may not be there yet. */
+static void what_was_kept_late_is_released_late(void **state)
+{
+	uint64_t made_s = now_s();
+	struct ask ask;
+
+	(void)state;
+	assert_int_equal(take(&ask, (struct limits){ .spend = MONEY_UNIT }, 0, CENT),
+			 STORE_GRANTED);
+	while (now_s() < made_s + 3)
+		turn_until(NULL, 100);
+	settle_without_cost(&ask, 0, "");
+	log_is_read(store, LOG, 0, made_s + 2);
+	flush();
+	turn_until(NULL, 50);
+	expect_money(self.meters[0], 0, CENT);
+	all_is_read(store);
+	flush();
+	expect_money(self.meters[0], 0, 0);
 }
 
 /* ---- runs ---- */
@@ -794,7 +847,7 @@ static void what_a_keeper_left_has_used_its_bytes(void **state)
 	(void)state;
 	assert_int_equal(take(&ask, limits, 60, 8 * CENT), STORE_GRANTED);
 	reopen();
-	store->ops->release_before(store, clock_ms(CLOCK_REALTIME) / 1000 + 60, now());
+	all_is_read(store);
 	flush();
 	expect_money(self.meters[0], 0, 0);
 	assert_int_equal(read_meter(self.meters[0]).bytes, 60);
@@ -911,6 +964,8 @@ int conformance_run(const struct backend *subject)
 		FRESH(without_an_account_only_the_run_is_corrected),
 		FRESH(the_log_may_be_quicker_than_the_reply),
 		FRESH(what_was_kept_is_released_when_all_is_reconciled),
+		FRESH(what_no_log_was_read_for_stays),
+		FRESH(what_was_kept_late_is_released_late),
 		FRESH(a_run_has_one_link),
 		FRESH(a_run_that_is_revoked_is_over),
 		FRESH(what_was_held_by_a_revoked_run_is_settled),

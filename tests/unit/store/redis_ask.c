@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "store/logs.h"
 #include "store/redis.h"
 
 struct redis_server server;
@@ -57,7 +58,7 @@ void prepare(struct ask *ask, const char *meter, struct limits limits, uint64_t 
 					      .bytes = bytes,
 					      .spend = spend,
 					      .on_done = on_reserved } };
-	snprintf(ask->reservation.id, sizeof(ask->reservation.id), "hold-%d-%u", getpid(),
+	snprintf(ask->reservation.id, sizeof(ask->reservation.id), "hold-%d-%u" LOG, getpid(),
 		 ++serial);
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/money.h"
 #include "store/conformance.h"
+#include "store/logs.h"
 #include "store/pgtext.h"
 #include "store/postgres.h"
 
@@ -132,7 +133,7 @@ static void prepare(struct ask *ask, const char *name, uint64_t bytes, uint64_t 
 					      .bytes = bytes,
 					      .spend = spend,
 					      .on_done = on_done } };
-	snprintf(ask->reservation.id, STORE_ID_MAX, "%.40s-%u", store->keeper_id, ++serial);
+	snprintf(ask->reservation.id, STORE_ID_MAX, "%.40s-%u" LOG, store->keeper_id, ++serial);
 	snprintf(ask->meter, sizeof(ask->meter), "run:%s", name);
 	ask->reservation.claims[0].meter = ask->meter;
 }
@@ -236,7 +237,7 @@ static void no_amount_is_too_large(void **state)
 	reserve(&other, 1);
 	turn_until(&done, 1);
 	assert_int_equal(other.reservation.verdict, STORE_NO_BYTES);
-	store->ops->release_before(store, UINT64_MAX, clock_now_ms());
+	log_is_read(store, LOG, 0, UINT64_MAX);
 	read_meter("run:rich");
 	assert_int_equal(store->failure_count, 0);
 }
@@ -262,7 +263,7 @@ static void more_than_goes_out_at_once_goes_out_in_turn(void **state)
 	while (read_meter("run:crowd").concurrent > 0)
 		assert_int_equal(loop_turn(&loop, 10), 0);
 	assert_int_equal(read_meter("run:crowd").reserved, 2 * (CROWD - 1));
-	store->ops->release_before(store, clock_ms(CLOCK_REALTIME) / 1000 + 60, clock_now_ms());
+	all_is_read(store);
 	for (int i = 0; i < 100 && read_meter("run:crowd").reserved > 0; i++)
 		assert_int_equal(loop_turn(&loop, 10), 0);
 	assert_int_equal(read_meter("run:crowd").reserved, 0);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/money.h"
+#include "store/logs.h"
 #include "store/redis.h"
 #include "store/redis_ask.h"
 #include "store/redis_server.h"
@@ -305,6 +306,34 @@ static void money_does_not_expire_and_calls_do(void **state)
 			30 * 86400 - 5, 30 * 86400);
 }
 
+/* ---- what is kept ---- */
+
+#define MANY 600 /* more than a script looks at in one go */
+
+static void keep(const char *log, uint64_t spend)
+{
+	struct ask ask;
+
+	prepare(&ask, "m", (struct limits){ 0 }, 0, spend);
+	memcpy(ask.reservation.id + strlen(ask.reservation.id) - STORE_LOG_LEN, log, STORE_LOG_LEN);
+	ask_store(&ask);
+	turn_until(&ask.is_done, PATIENCE_MS);
+	settle(&ask, 0, false, 0);
+}
+
+static void what_stays_hides_nothing_that_is_released(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		keep(OTHER_LOG, 1);
+	for (size_t i = 0; i < MANY; i++)
+		keep(LOG, 1000);
+	all_is_read(store);
+	for (int i = 0; i < 100 && read_meter("m").reserved != MANY; i++)
+		turn_until(NULL, 50);
+	assert_int_equal(read_meter("m").reserved, MANY);
+}
+
 /* ---- keepers that are killed ---- */
 
 static void a_killed_keeper_takes_no_places_and_keeps_its_money(void **state)
@@ -329,7 +358,7 @@ static void a_killed_keeper_takes_no_places_and_keeps_its_money(void **state)
 	settle(&ask, 0, true, 0);
 	assert_int_equal(open_run("its-run"), STORE_GRANTED);
 	/* And what it left is found when everything has been reconciled. */
-	store->ops->release_before(store, clock_ms(CLOCK_REALTIME) / 1000 + 60, clock_now_ms());
+	all_is_read(store);
 	assert_int_equal(read_meter("m").reserved, 0);
 	assert_int_equal(read_meter("m").bytes, 30); /* which may have been used */
 	assert_int_equal(redis_server_ask_number(&server, WORDS("SCARD", "warder:keepers")), 1);
@@ -353,7 +382,7 @@ static void a_keeper_that_was_only_stopped_goes_on(void **state)
 	/* As others would have it, who were not stopped. */
 	redis_server_ask(&server, WORDS("SET", "warder:awake", "1"), (char[8]){ 0 }, 8);
 	store = first;
-	first->ops->release_before(first, 1, clock_now_ms()); /* buries, releases nothing */
+	log_is_read(first, LOG, 0, 1); /* buries, releases nothing */
 	first->ops->flush(first, clock_now_ms());
 	usleep(50000);
 	assert_int_equal(redis_server_ask_number(&server, WORDS("SCARD", "warder:keepers")), 1);
@@ -430,6 +459,7 @@ int main(void)
 		FRESH(a_clock_that_steps_back_costs_no_more_than_the_rate),
 		FRESH(what_is_nothing_leaves_nothing),
 		FRESH(money_does_not_expire_and_calls_do),
+		FRESH(what_stays_hides_nothing_that_is_released),
 		FRESH(a_killed_keeper_takes_no_places_and_keeps_its_money),
 		FRESH(a_keeper_that_was_only_stopped_goes_on),
 		FRESH(two_processes_race_for_ten),
