@@ -159,7 +159,8 @@ int call_on_message(struct call *call, enum link_event event, enum link_type typ
 		on_end(call, payload);
 		return 0;
 	case LINK_CREDIT:
-		if (link_parse_credit(payload, &credit) < 0)
+		if (link_parse_credit(payload, &credit) < 0 ||
+		    credit > LINK_CREDIT_FIRST - call->credit)
 			return -EPROTO;
 		call->credit += credit;
 		call->carrier->on_credit(call);

@@ -276,6 +276,9 @@ static void go_on(struct peer *peer, uint64_t now_ms)
 void peer_flush(struct peer *peer, uint64_t now_ms)
 {
 	for (;;) {
+		/* Also when nothing is left to be written now: some may have waited meanwhile. */
+		bool is_waited_for = peer_is_behind(peer);
+
 		if (link_port_flush(&peer->link) < 0) {
 			peer_close(peer, "gate_gone", now_ms);
 			return;
@@ -285,7 +288,7 @@ void peer_flush(struct peer *peer, uint64_t now_ms)
 				stall(peer);
 			return;
 		}
-		if (!peer->is_stalled)
+		if (!is_waited_for)
 			return;
 		go_on(peer, now_ms);
 	}
@@ -356,7 +359,7 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		return exchange_on_end(exchange, now_ms);
 	case LINK_CREDIT:
 		if (link_parse_credit(payload, &credit) < 0 ||
-		    credit > UINT32_MAX - exchange->credit)
+		    credit > LINK_CREDIT_FIRST - exchange->credit)
 			return -EPROTO;
 		exchange_on_credit(exchange, credit, now_ms);
 		return 0;

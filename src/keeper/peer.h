@@ -76,6 +76,15 @@ const char *peer_kind_name(enum peer_kind kind);
 /* Where messages to the gate are written; they go out at the end of the turn. */
 struct buf *peer_out(struct peer *peer);
 
+/*
+ * Whether the gate does not keep up: nothing of a reply is passed on to it. Those who had to wait
+ * are called when it does again (exchange_on_credit, with no more credit).
+ */
+static inline bool peer_is_behind(const struct peer *peer)
+{
+	return peer->is_stalled || link_port_is_behind(&peer->link);
+}
+
 /* Writes what the link takes. */
 void peer_flush(struct peer *peer, uint64_t now_ms);
 

@@ -398,7 +398,8 @@ void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms)
 void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now_ms)
 {
 	exchange->credit += credit;
-	if (exchange->state == EXCHANGE_RELAY)
+	/* One message of the gate's may let 64 KiB through, and many come in one read. */
+	if (exchange->state == EXCHANGE_RELAY && !peer_is_behind(exchange->peer))
 		exchange->origin->wire->resume(exchange, now_ms);
 }
 

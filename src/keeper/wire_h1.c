@@ -219,7 +219,7 @@ static void on_input_end(struct exchange *exchange, int error, uint64_t now_ms)
 static bool may_read(const struct exchange *exchange)
 {
 	return exchange->origin->in.len == 0 && !exchange_holds_reply(exchange) &&
-	       !exchange->peer->is_stalled && !exchange->is_reply_over;
+	       !peer_is_behind(exchange->peer) && !exchange->is_reply_over;
 }
 
 static void read_origin(struct exchange *exchange, uint64_t now_ms)

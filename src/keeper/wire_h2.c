@@ -219,7 +219,7 @@ static void lose(struct origin *origin)
 
 static bool wants_input(const struct origin *origin)
 {
-	return !origin->is_over && !origin->peer->is_stalled && !h2_is_full(origin->h2);
+	return !origin->is_over && !peer_is_behind(origin->peer) && !h2_is_full(origin->h2);
 }
 
 static void read_input(struct origin *origin, uint64_t now_ms)

@@ -57,9 +57,13 @@ static size_t begin_message(struct buf *out, enum link_type type, uint32_t excha
 
 static void end_message(struct buf *out, size_t start)
 {
-	size_t len = out->len - start - LINK_HEADER_LEN;
+	size_t len;
 
-	assert(out->len >= start + LINK_HEADER_LEN && len <= LINK_HEAD_MAX);
+	/* It found no room. Whoever flushes the buffer sees that it is full, and ends the link. */
+	if (out->len == out->max)
+		return;
+	len = out->len - start - LINK_HEADER_LEN;
+	assert(len <= LINK_HEAD_MAX);
 	for (size_t i = 0; i < 4; i++)
 		out->data[start + 8 + i] = (char)(len >> (8 * i));
 }
@@ -363,7 +367,7 @@ int link_parse_credit(struct bytes payload, uint32_t *ret_credit)
 	struct source source = { .left = payload };
 
 	*ret_credit = (uint32_t)get_number(&source, 4);
-	require(&source, *ret_credit > 0 && *ret_credit <= UINT32_C(1) << 24);
+	require(&source, *ret_credit > 0 && *ret_credit <= LINK_CREDIT_FIRST);
 	return finish(&source);
 }
 

@@ -23,15 +23,16 @@
 #include "base/bytes.h"
 #include "http/head.h"
 
-#define LINK_HEADER_LEN   12
-#define LINK_HEAD_MAX     (HTTP_HEAD_MAX + HTTP_TARGET_MAX + 4096)
-#define LINK_DATA_MAX     32768
-#define LINK_REFUSED_MAX  4096
-#define LINK_TUNNELS_MAX  128
-#define LINK_NAMES_MAX    64 /* in one message */
-#define LINK_TOKEN_MAX    255
-#define LINK_VERSION      1     /* of all of this, said by whoever opens a remote link */
-#define LINK_CREDIT_FIRST 65536 /* what each side may send of a body before it is granted more */
+#define LINK_HEADER_LEN  12
+#define LINK_HEAD_MAX    (HTTP_HEAD_MAX + HTTP_TARGET_MAX + 4096)
+#define LINK_DATA_MAX    32768
+#define LINK_REFUSED_MAX 4096
+#define LINK_TUNNELS_MAX 128
+#define LINK_NAMES_MAX   64 /* in one message */
+#define LINK_TOKEN_MAX   255
+#define LINK_VERSION     1 /* of all of this, said by whoever opens a remote link */
+/* What each side may send of a body before it is granted more; no grant makes it more than that. */
+#define LINK_CREDIT_FIRST 65536
 
 /* Exchanges at once. No two under way may have the same number modulo this. */
 #define LINK_EXCHANGES_MAX 16384
@@ -148,7 +149,10 @@ struct link_notice {
 	struct bytes text;
 };
 
-/* Each appends one whole message. The buffer must have room; it is as large as its sender wants. */
+/*
+ * Each appends one whole message. Where there is no room for it the buffer is full from then on,
+ * and must not be sent: how much another side has to be told at once may be the other side's doing.
+ */
 void link_write_hello(struct buf *out, struct bytes run_id, uint32_t attempt);
 void link_write_tunnels(struct buf *out, const struct bytes *tunnels, size_t count);
 void link_write_names(struct buf *out, const struct link_names *names);

@@ -175,6 +175,9 @@ int link_port_flush(struct link_port *port)
 {
 	if (!is_open(port))
 		return -EPIPE;
+	/* Full: a message found no room, and is missing from what is in there, or half of it is. */
+	if (port->out.len == port->out.max)
+		return -ENOBUFS;
 	while (out_len(port) > 0) {
 		ssize_t n = stream_write(&port->stream, port->out.data + port->out_start,
 					 out_len(port));
@@ -185,9 +188,6 @@ int link_port_flush(struct link_port *port)
 			return (int)n;
 		port->out_start += (size_t)n;
 	}
-	/* Full: a message found no room, and is missing from what is in there. */
-	if (port->out.len == port->out.max)
-		return -ENOBUFS;
 	make_room(port);
 	port->has_left = out_len(port) > 0;
 	return watch(port);

@@ -62,8 +62,8 @@ static inline bool link_port_is_behind(const struct link_port *port)
 int link_port_pause(struct link_port *port, bool is_paused) must_check;
 
 /*
- * Writes what the other side takes. 0, or -errno when the link is over; on_over is not called
- * from here.
+ * Writes what the other side takes. 0, or -errno when the link is over: -ENOBUFS when more was
+ * added than it may hold. on_over is not called from here.
  */
 int link_port_flush(struct link_port *port) must_check;
 

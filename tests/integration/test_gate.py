@@ -104,7 +104,7 @@ def test_a_body_follows_as_credit_is_granted_and_no_further(gate):
             got += payload
     assert len(got) == 65536  # the first credit, and not a byte beyond it
     gate.keeper.socket.settimeout(10)
-    gate.keeper.send(link.CREDIT, request.exchange, struct.pack("<I", 1 << 20))
+    gate.keeper.send(link.CREDIT, request.exchange, struct.pack("<I", len(got)))
     agent.sendall(body[sent:])
     rest, _ = gate.keeper.body()
     assert got + rest == body

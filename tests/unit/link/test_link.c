@@ -286,6 +286,56 @@ static void notices_are_read_back(void **state)
 	assert_int_equal(link_parse_notice(payload, &got), -EPROTO);
 }
 
+/* Each kind of message, one after the other. */
+static void write_all(struct buf *to)
+{
+	static const struct bytes tunnel = BYTES("db.test:5432");
+	static struct link_names names = { .is_last = 1, .count = 1 };
+	static struct link_open open;
+	static struct link_reply reply = { .status = 200, .field_count = 1 };
+	static const struct link_end end;
+	struct http_field field = { BYTES("x-name"), BYTES("value") };
+
+	names.names[0].pattern = BYTES("*.test");
+	open = (struct link_open){ .method = BYTES("GET"), .path = BYTES("/"), .minor = 1 };
+	reply.fields[0] = field;
+	link_write_hello(to, BYTES("r-1"), 0);
+	link_write_tunnels(to, &tunnel, 1);
+	link_write_names(to, &names);
+	link_write_open(to, 1, &open);
+	link_write_reply(to, 1, &reply);
+	link_write_data(to, 1, BYTES("a piece"));
+	link_write_end(to, 1, &end);
+	link_write_credit(to, 1, 9);
+	link_write_abort(to, 1);
+	link_write_refused(to, 2, &(struct link_refused){ .code = BYTES("code") });
+	link_write_token(to, BYTES("token"));
+	link_write_notice(to, &(struct link_notice){ '+', { "", 0 } });
+	link_write_bye(to);
+}
+
+/* What finds no room leaves the buffer full, however much of it there was room for. */
+static void a_buffer_that_is_full_stays_so(void **state)
+{
+	struct buf small;
+
+	(void)state;
+	write_all(&out);
+	for (size_t max = 1; max <= out.len; max++) {
+		buf_init(&small, max);
+		write_all(&small);
+		write_all(&small);
+		assert_int_equal(small.len, max);
+		buf_fini(&small);
+	}
+	/* The control: with room for one byte more it is not full, and is what it was. */
+	buf_init(&small, out.len + 1);
+	write_all(&small);
+	assert_int_equal(small.len, out.len);
+	assert_memory_equal(small.data, out.data, out.len);
+	buf_fini(&small);
+}
+
 /* Everything but the remote link's own messages is copied, wherever it is cut. */
 static void a_carrier_copies_what_is_not_for_it(void **state)
 {
@@ -376,6 +426,7 @@ int main(void)
 	RUN_TESTS(FRESH(messages_arrive_however_they_are_cut), FRESH(payloads_are_read_back),
 		  FRESH(the_keeper_checks_again), FRESH(refusals_are_checked),
 		  FRESH(names_are_read_back), FRESH(a_token_is_read_back),
-		  FRESH(notices_are_read_back), FRESH(a_carrier_copies_what_is_not_for_it),
+		  FRESH(notices_are_read_back), FRESH(a_buffer_that_is_full_stays_so),
+		  FRESH(a_carrier_copies_what_is_not_for_it),
 		  FRESH(what_is_not_in_the_table_breaks_the_link));
 }

@@ -304,6 +304,26 @@ static void everything_is_written(void **state)
 	free(world);
 }
 
+/* More than it may hold: the link is over, and nothing of it is sent that is not whole. */
+static void too_much_ends_the_link(void **state)
+{
+	struct world *world = malloc(sizeof(*world));
+	static char block[LINK_DATA_MAX], got[65536];
+
+	(void)state;
+	for (int is_tls = 0; is_tls < 2; is_tls++) {
+		open_world(world, is_tls);
+		for (size_t sent = 0; sent <= world->port.out.max; sent += sizeof(block))
+			link_write_data(&world->port.out, 5,
+					(struct bytes){ block, sizeof(block) });
+		link_write_abort(&world->port.out, 5);
+		assert_int_equal(link_port_flush(&world->port), -ENOBUFS);
+		assert_int_equal(gate_receive(world, got, sizeof(got)), 0);
+		close_world(world);
+	}
+	free(world);
+}
+
 /* A link that ends, however it does, is over once, and is the only one that is. */
 static void a_fault_is_told_to_the_owner_only(void **state)
 {
@@ -461,6 +481,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FRESH(messages_arrive_however_they_are_cut),
 		FRESH(everything_is_written),
+		FRESH(too_much_ends_the_link),
 		FRESH(a_fault_is_told_to_the_owner_only),
 		FRESH(without_an_owner_the_loop_ends),
 		FRESH(a_port_may_be_closed_in_its_callback),
