@@ -44,9 +44,11 @@ struct visitor {
 	struct visitor *next, **at;
 	struct ucred who;
 	struct party *party;
-	struct enrolment *enrolment; /* its run is being looked at, or NULL */
-	int link_fd;                 /* ... and its link, until that has a peer */
-	struct peer *peer;           /* of the run that it owns, or NULL */
+	struct enrolment *enrolment;   /* its run is being looked at, or NULL */
+	int link_fd;                   /* ... and its link, until that has a peer */
+	struct refused_caller refused; /* its run was refused; `why` is what it is to hear */
+	char *why;
+	struct peer *peer; /* of the run that it owns, or NULL */
 	struct store_meter meters[2];
 	struct store_revocation revocation;
 	char run_id[RUNID_MAX + 1]; /* that it asks about */
@@ -73,6 +75,7 @@ static void free_visitor(struct loop_deferred *deferred)
 	struct visitor *visitor = (struct visitor *)(void *)deferred;
 
 	outbox_fini(&visitor->outbox);
+	free(visitor->why);
 	free(visitor);
 }
 
@@ -93,6 +96,7 @@ static void close_visitor(struct visitor *visitor, uint64_t now_ms)
 		return;
 	visitor->is_over = true;
 	enrol_cancel(visitor->enrolment);
+	refused_forget(&visitor->refused);
 	if (visitor->peer)
 		peer_close(visitor->peer, "owner_gone", now_ms);
 	visitor->party->waiting_bytes -= outbox_len(&visitor->outbox);
@@ -108,7 +112,7 @@ static void close_visitor(struct visitor *visitor, uint64_t now_ms)
 /* Who has a run here, or waits for us, may be silent for as long as that takes. */
 static bool is_expected(const struct visitor *visitor)
 {
-	return visitor->peer || visitor->enrolment || visitor->open_answers > 0 ||
+	return visitor->peer || visitor->enrolment || visitor->why || visitor->open_answers > 0 ||
 	       visitor->waits_for_end;
 }
 
@@ -209,6 +213,26 @@ static int open_peer(struct visitor *visitor, struct run *run, enum peer_kind ki
 	return 0;
 }
 
+static void on_recorded(struct refused_caller *refused, uint64_t now_ms)
+{
+	struct visitor *visitor = OWNER_OF(refused, struct visitor, refused);
+	_cleanup_free_ char *why = visitor->why;
+
+	visitor->why = NULL;
+	say(visitor, STATUS_FAILED, why, now_ms);
+}
+
+/* When it is on record. */
+static void refuse(struct visitor *visitor, const char *why)
+{
+	close_fd(&visitor->link_fd);
+	visitor->why = strdup(why);
+	if (!visitor->why)
+		die_no_memory();
+	visitor->refused.tell = on_recorded;
+	refused_tell_later(visitor->keeper, &visitor->refused);
+}
+
 static void on_enrolled(void *owner, struct run *run, const struct err *err, uint64_t now_ms)
 {
 	struct visitor *visitor = owner;
@@ -217,8 +241,7 @@ static void on_enrolled(void *owner, struct run *run, const struct err *err, uin
 	struct err why;
 
 	if (!run) {
-		close_fd(&visitor->link_fd);
-		say(visitor, STATUS_FAILED, err->text, now_ms);
+		refuse(visitor, err->text);
 	} else if (open_peer(visitor, run, PEER_LOCAL, &why) < 0) {
 		store->ops->close_run(store, run->run_id, now_ms);
 		run_free(run);
@@ -259,7 +282,7 @@ static const char *find_obstacle(const struct visitor *visitor, int fd)
 {
 	if (visitor->keeper->is_draining)
 		return "the keeper takes no more runs: it is being stopped";
-	if (visitor->peer || visitor->enrolment || !is_link(fd))
+	if (visitor->peer || visitor->enrolment || visitor->why || !is_link(fd))
 		return "the keeper does not understand; is it of this version?";
 	return NULL;
 }

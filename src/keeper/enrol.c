@@ -47,8 +47,11 @@ static void refuse(struct enrolment *enrolment, uint64_t now_ms)
 	struct err err;
 	enum refusal refusal = say_why_not(enrolment, &err);
 
-	keeper_record_link_refused(enrolment->keeper, enrolment->run->run_id,
-				   enrolment->run->attempt, enrolment->from, refusal_code(refusal));
+	refused_record(enrolment->keeper,
+		       &(struct refused_link){ .run_id = enrolment->run->run_id,
+					       .attempt = enrolment->run->attempt,
+					       .from = enrolment->from,
+					       .refusal = refusal });
 	enrolment->on_done(enrolment->owner, NULL, &err, now_ms);
 }
 
@@ -94,9 +97,10 @@ static int check_room(struct keeper *keeper, const struct run_spec *spec, struct
 
 	if ((uint64_t)spec->link_fd < most - most / 4)
 		return 0;
-	keeper_record_link_refused(keeper, spec->run_id, spec->attempt,
-				   spec->from ? spec->from : "",
-				   refusal_code(REFUSAL_TOO_MANY_RUNS));
+	refused_record(keeper, &(struct refused_link){ .run_id = spec->run_id,
+						       .attempt = spec->attempt,
+						       .from = spec->from,
+						       .refusal = REFUSAL_TOO_MANY_RUNS });
 	return err_say(err, EMFILE,
 		       "the keeper has no room for another run: of its %" PRIu64
 		       " descriptors a quarter is left; raise that limit, or wait",

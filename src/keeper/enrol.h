@@ -11,7 +11,10 @@
 
 struct enrolment;
 
-/* With a run, which is the callee's from then on, or with NULL and the reason. */
+/*
+ * With a run, which is the callee's from then on, or with NULL and the reason, which is to be told
+ * when it is on record (refused_tell_later).
+ */
 typedef void enrol_done(void *owner, struct run *run, const struct err *err, uint64_t now_ms);
 
 /*

@@ -44,6 +44,7 @@ int keeper_open(struct keeper *keeper, struct charter *charter, struct err *err)
 	keeper->audit.fd = -1;
 	keeper->audit_timer.on_due = on_outcomes_due;
 	keeper->heap_timer.on_due = on_give_back;
+	refused_init(&keeper->refused);
 	if (r < 0)
 		return err_set(err, -r, "create an event loop");
 	keeper->net = net_new(&keeper->loop);
@@ -127,34 +128,6 @@ int keeper_write_records(struct keeper *keeper, struct err *err)
 	return r < 0 ? err_set(err, -r, "write to the audit log '%.200s'", keeper->audit.path) : 0;
 }
 
-void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
-				const char *from, const char *code)
-{
-	struct audit_decision decision = {
-		.attempt = *run_id ? attempt : AUDIT_UNSET,
-		.exchange = AUDIT_UNSET,
-		.method = BYTES("LINK"),
-		.reason = bytes_of(code),
-	};
-	int r;
-
-	if (*run_id)
-		decision.run_id = bytes_of(run_id);
-	if (*from)
-		decision.host = bytes_of(from);
-	keeper->metrics.runs_refused++;
-	keeper->has_decision = true;
-	keeper->metrics.audit_records++;
-	audit_add_decision(&keeper->audit, &decision);
-	/* Whoever is sent away hears it next, and that must not be before it is written. */
-	r = flush_records(keeper);
-	(void)r; /* it is sent away in any case */
-	keeper_notice(keeper, NOTICE_RUN_REFUSED, clock_now_ms(),
-		      &(struct notice){ .run_id = *run_id ? run_id : NULL,
-					.code = code,
-					.text = *from ? from : NULL });
-}
-
 /* ---- turns ---- */
 
 /* What could not be written is tried again. */
@@ -233,6 +206,7 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 
 	limiter_flush(keeper, now_ms);
 	start_decided(keeper, now_ms);
+	refused_tell_all(keeper, now_ms);
 	/* What a gate takes may let more of a reply in, and that be told to its origin. */
 	do {
 		flush_dirty(keeper, now_ms);
@@ -251,7 +225,9 @@ int keeper_serve(struct keeper *keeper)
 	r = loop_run(&keeper->loop);
 	while (keeper->peers)
 		peer_close(keeper->peers, "gate_gone", clock_now_ms());
+	refused_finish(keeper);
 	failure = flush_records(keeper);
+	refused_tell_all(keeper, clock_now_ms());
 	/* One more turn, for what is freed at its end. */
 	keeper->decided = keeper->dirty = NULL;
 	keeper->dirty_origins = NULL;

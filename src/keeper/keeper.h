@@ -7,7 +7,8 @@
  *
  *   links and origins are read; requests are judged and their records added
  *   the records are flushed: from here on they are in the log (INV-AUDIT-FIRST)
- *   only then is anything sent to an origin, or a connection made for it
+ *   only then is anything sent to an origin, or a connection made for it, or anybody told that
+ *   a link is refused
  *   what the gates are to hear is written
  *
  * When the records cannot be written, the requests of this turn are refused instead. What has
@@ -22,6 +23,7 @@
 #include "keeper/charter.h"
 #include "keeper/metrics.h"
 #include "keeper/notice.h"
+#include "keeper/refused.h"
 #include "net/connect.h"
 #include "store/store.h"
 
@@ -55,6 +57,7 @@ struct keeper {
 	struct exchange *dirty, *last_dirty;
 	struct origin *dirty_origins; /* with something to write for their streams */
 	struct peer *dirty_peers;     /* with something to write to their gate */
+	struct refused refused;       /* links that are not opened */
 	struct metrics metrics;
 	struct notices *notices; /* the log for the operator, borrowed; or NULL: there is none */
 	struct h1_result result; /* of the reply being read; for one event only */
@@ -75,10 +78,6 @@ void keeper_after_record(struct keeper *keeper);
  * allow does not happen.
  */
 int keeper_write_records(struct keeper *keeper, struct err *err) must_check;
-
-/* A link that was not opened is on record like a request that was refused. */
-void keeper_record_link_refused(struct keeper *keeper, const char *run_id, uint32_t attempt,
-				const char *from, const char *code);
 
 /* Runs have ended, one or a thousand: the memory that they used is given back a little later. */
 void keeper_give_back(struct keeper *keeper, uint64_t now_ms);

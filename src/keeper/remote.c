@@ -13,13 +13,14 @@
 #include "keeper/refusal.h"
 #include "keeper/report.h"
 
-/* Somebody whose token is good, and whom the store is asked about. */
+/* Somebody whom the store is asked about, or who is to hear why not. */
 struct arrival {
 	struct remote *remote;
 	struct arrival *next, **at;
 	struct enrolment *enrolment;
+	struct refused_caller refused;
 	struct stream stream;
-	char from[64];
+	char why[ERR_TEXT_MAX]; /* it is refused */
 };
 
 struct remote {
@@ -50,16 +51,6 @@ static void on_peer_over(struct peer *peer, uint64_t now_ms)
 		return;
 }
 
-/* ---- refusing ---- */
-
-static void turn_away(struct remote *remote, struct stream *stream, const char *from,
-		      const struct token *token, enum refusal refusal, const char *why)
-{
-	keeper_record_link_refused(remote->keeper, token ? token->run_id : "",
-				   token ? token->attempt : 0, from, refusal_code(refusal));
-	door_turn_away(stream, why);
-}
-
 static void on_failed(struct door *door, const struct err *err, uint64_t now_ms)
 {
 	const struct remote *remote = door_owner(door);
@@ -70,12 +61,42 @@ static void on_failed(struct door *door, const struct err *err, uint64_t now_ms)
 
 /* ---- arriving ---- */
 
+static struct arrival *arrival_new(struct remote *remote, struct stream *stream)
+{
+	struct arrival *arrival = calloc(1, sizeof(*arrival));
+
+	if (!arrival)
+		die_no_memory();
+	arrival->remote = remote;
+	arrival->stream = *stream;
+	LIST_ADD(&remote->arrivals, arrival);
+	return arrival;
+}
+
 static void arrival_free(struct arrival *arrival)
 {
 	enrol_cancel(arrival->enrolment);
+	refused_forget(&arrival->refused);
 	stream_close(&arrival->stream);
 	LIST_REMOVE(arrival);
 	free(arrival);
+}
+
+static void on_recorded(struct refused_caller *refused, uint64_t now_ms)
+{
+	struct arrival *arrival = OWNER_OF(refused, struct arrival, refused);
+
+	(void)now_ms;
+	door_turn_away(&arrival->stream, arrival->why);
+	arrival->stream = (struct stream){ .fd = -1 };
+	arrival_free(arrival);
+}
+
+static void turn_away(struct arrival *arrival, const char *why)
+{
+	snprintf(arrival->why, sizeof(arrival->why), "%s", why);
+	arrival->refused.tell = on_recorded;
+	refused_tell_later(arrival->remote->keeper, &arrival->refused);
 }
 
 static void on_enrolled(void *owner, struct run *run, const struct err *err, uint64_t now_ms)
@@ -87,9 +108,7 @@ static void on_enrolled(void *owner, struct run *run, const struct err *err, uin
 	struct err why;
 
 	if (!run) {
-		door_turn_away(&arrival->stream, err->text);
-		arrival->stream = (struct stream){ .fd = -1 };
-		arrival_free(arrival);
+		turn_away(arrival, err->text);
 		return;
 	}
 	if (peer_open(remote->keeper, &arrival->stream, run, PEER_REMOTE, &peer, &why) < 0) {
@@ -113,15 +132,16 @@ static void begin(struct remote *remote, struct stream *stream, const struct tok
 				       .attempt = token->attempt,
 				       .from = from,
 				       .link_fd = stream->fd };
-	struct arrival *arrival = calloc(1, sizeof(*arrival));
+	struct arrival *arrival = arrival_new(remote, stream);
 
-	if (!arrival)
-		die_no_memory();
-	arrival->remote = remote;
-	arrival->stream = *stream;
-	snprintf(arrival->from, sizeof(arrival->from), "%s", from);
-	LIST_ADD(&remote->arrivals, arrival);
 	enrol_start(remote->keeper, &spec, on_enrolled, arrival, &arrival->enrolment, now_ms);
+}
+
+static void refuse(struct remote *remote, struct stream *stream, const struct refused_link *link,
+		   const char *why)
+{
+	refused_record(remote->keeper, link);
+	turn_away(arrival_new(remote, stream), why);
 }
 
 static void on_token(struct door *door, struct stream *stream, struct bytes text, const char *from,
@@ -142,13 +162,15 @@ static void on_token(struct door *door, struct stream *stream, struct bytes text
 		break;
 	case TOKEN_EXPIRED:
 		keeper->metrics.tokens[METRICS_TOKEN_EXPIRED]++;
-		turn_away(remote, stream, from, NULL, REFUSAL_TOKEN_EXPIRED,
-			  "the run token has expired");
+		refuse(remote, stream,
+		       &(struct refused_link){ .from = from, .refusal = REFUSAL_TOKEN_EXPIRED },
+		       "the run token has expired");
 		break;
 	default:
 		keeper->metrics.tokens[METRICS_TOKEN_INVALID]++;
-		turn_away(remote, stream, from, NULL, REFUSAL_TOKEN_INVALID,
-			  "the run token is not valid");
+		refuse(remote, stream,
+		       &(struct refused_link){ .from = from, .refusal = REFUSAL_TOKEN_INVALID },
+		       "the run token is not valid");
 	}
 }
 

@@ -23,6 +23,7 @@ import pytest
 import siege
 
 BODY = b'{"model":"m"}'
+STRANGERS_MAX = 20  # records of refused links in a second, REFUSED_STRANGERS_MAX
 SHIFT_CLOCK = harness.BUILD / "tests" / "support" / "libshift_clock.so"
 
 
@@ -39,7 +40,7 @@ def refused(keeper, text, reason, why):
     assert why in caller.answer(), text
     assert caller.gate.is_ended()
     caller.close()
-    record = keeper.wait_for_record(before + 1, event="decision", reason=reason)[-1]
+    record = keeper.refusals(reason)[before]  # written before anybody hears of it
     assert record["method"] == "LINK" and re.fullmatch(r"127\.0\.0\.1:\d+", record["host"])
     assert "runId" not in record  # what it claims is nobody's until it is proven
     assert text not in keeper.audit.read_text() and text not in keeper.log.read_text()
@@ -63,7 +64,7 @@ def test_a_token_of_every_shorter_length(keeper):
         assert "not valid" in caller.answer(), size
         caller.close()
         invalid += 1
-    keeper.wait_for_record(invalid, event="decision", reason="token_invalid")
+    keeper.wait_for_refused_links(invalid, "token_invalid")
     # And the message that carries it, cut off at every byte: that never becomes a token.
     message = siege.token_message(whole)
     for size in range(0, len(message), 4):
@@ -97,7 +98,7 @@ def test_a_token_with_any_change(keeper):
         caller = siege.call(keeper, text)
         assert "not valid" in caller.answer(), text
         caller.close()
-    keeper.wait_for_record(len(tried), event="decision", reason="token_invalid")
+    keeper.wait_for_refused_links(len(tried), "token_invalid")
     assert not keeper.records(event="start")
     siege.come_in(keeper, good).close()
 
@@ -110,7 +111,9 @@ ODD = ["far|0|%d" % (siege.FAR * 100), "far|00|4102444800", "far|+0|4102444800",
 
 
 def test_what_is_rightly_signed_and_wrongly_written(keeper):
-    for data in ODD:
+    for number, data in enumerate(ODD):
+        if number == STRANGERS_MAX // 2:
+            time.sleep(1)  # no more in a second than are recorded one by one
         refused(keeper, siege.sign(data), "token_invalid", "not valid")
     refused(keeper, siege.token("far", key="another key"), "token_invalid", "not valid")
     refused(keeper, siege.token("far", key=""), "token_invalid", "not valid")
@@ -145,6 +148,25 @@ def test_the_last_second_of_a_token(origin, certificates, tmp_path):
         assert lived.gate.ask(1).status == 200
         assert len(keeper.refusals("token_expired")) == 2
         lived.close()
+
+
+def test_strangers_do_not_fill_the_log(keeper):
+    """INV-BOUNDED: so many are recorded in a second, and of the rest their number."""
+    count, begun = 100, time.monotonic()
+    for number in range(count):
+        caller = siege.call(keeper, f"token-{number}")
+        assert "not valid" in caller.answer()
+        caller.close()
+    # Among all these, somebody who is known is seen at once.
+    first = siege.come_in(keeper, siege.token("far"))
+    again = siege.call(keeper, siege.token("far"))
+    assert "has a link already" in again.answer()
+    assert [r["runId"] for r in keeper.refusals("run_has_link")] == ["far"]
+    seconds = time.monotonic() - begun
+    keeper.wait_for_refused_links(count, "token_invalid")
+    assert len(keeper.refusals("token_invalid")) <= STRANGERS_MAX * (int(seconds) + 2)
+    for caller in (first, again):
+        caller.close()
 
 
 # ---- replay, revocation, rotation ----

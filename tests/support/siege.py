@@ -130,6 +130,15 @@ class Keeper:
     def refusals(self, reason):
         return self.records(event="decision", allowed=False, reason=reason)
 
+    def wait_for_refused_links(self, count, reason):
+        """So many, on record one by one or, where they were many in a second, by their number."""
+        def is_there():
+            more = sum(r["count"] for r in self.records(event="turned_away", reason=reason))
+            found = len([r for r in self.refusals(reason) if r["method"] == "LINK"]) + more
+            assert found <= count, found
+            return found == count
+        checks.wait_until(is_there)
+
     def fds(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
