@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -19,6 +17,7 @@
 #include "config/options.h"
 #include "keeper/control.h"
 #include "sys/pass.h"
+#include "sys/signals.h"
 #include "sys/status.h"
 #include "warder.h"
 
@@ -306,19 +305,6 @@ static bool wait_for_end(const struct gateway *gateway, int signal_fd, int wait_
 	return fds[0].revents != 0;
 }
 
-static int open_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
 /*
  * A shared keeper may be stopped and started again: the socket stays, who connects meanwhile
  * waits, and a gate is started anew when there is a keeper. What the keeper refuses is final.
@@ -326,12 +312,12 @@ static int open_signals(void)
 static int serve_shared(const struct serve_config *config, int listener_fd, int proxy_fd,
 			struct err *err)
 {
-	_cleanup_close_ int signal_fd = open_signals();
+	_cleanup_close_ int signal_fd = -1;
 	struct gateway_summary summary;
 	bool has_served = false, is_over = false;
-	int r, wait_ms = RETRY_FIRST_MS;
+	int r = signals_open(&signal_fd, err), wait_ms = RETRY_FIRST_MS;
 
-	do {
+	while (r == 0 && !is_over) {
 		struct gateway gateway = GATEWAY_INIT;
 
 		r = start_shared(config, &gateway, listener_fd, proxy_fd, err);
@@ -348,7 +334,7 @@ static int serve_shared(const struct serve_config *config, int listener_fd, int 
 			wait_ms = wait_ms < RETRY_MOST_MS ? 2 * wait_ms : RETRY_MOST_MS;
 			r = 0;
 		}
-	} while (r == 0 && !is_over);
+	}
 	return r;
 }
 
@@ -380,7 +366,8 @@ static int serve(const struct serve_config *config, struct err *err)
 	r = start(config, &gateway, listener_fd, err);
 	close_fd(&listener_fd); /* the gate's alone: it ends with it */
 	/* Not before: until it serves, a signal simply ends it, and with it the others. */
-	signal_fd = open_signals();
+	if (r == 0)
+		r = signals_open(&signal_fd, err);
 	if (r == 0)
 		wait_for_end(&gateway, signal_fd, -1);
 	gateway_stop(&gateway, &summary);

@@ -20,6 +20,7 @@
 #include "sys/heap.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
+#include "sys/signals.h"
 #include "warder.h"
 
 #define FDS 65536 /* links and connections of thousands of runs */
@@ -133,24 +134,6 @@ static void on_signal(struct loop_source *source, unsigned int ready, uint64_t n
 		on_end_asked(shared, now_ms);
 }
 
-static int watch_signals(struct shared *shared, struct err *err)
-{
-	sigset_t set;
-	int fd, r;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0)
-		return err_set(err, errno, "watch for signals");
-	r = loop_add(&shared->keeper.loop, &shared->signals, fd, LOOP_READ);
-	return r < 0 ? err_set(err, -r, "watch for signals") : 0;
-}
-
 /* ---- everything ---- */
 
 static int open_log(struct shared *shared, const struct shared_config *config, struct err *err)
@@ -190,6 +173,21 @@ static int drop_privileges(struct shared *shared, const struct shared_config *co
 	return 0;
 }
 
+/*
+ * Until here a signal has simply ended us: there was nothing to be drained, no charter that could
+ * be replaced, and whoever was there before has stayed.
+ */
+static int watch_signals(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	int fd, r = signals_open(&fd, err);
+
+	(void)config;
+	if (r < 0)
+		return r;
+	r = loop_add(&shared->keeper.loop, &shared->signals, fd, LOOP_READ);
+	return r < 0 ? err_set(err, -r, "watch for signals") : 0;
+}
+
 /* From here on whoever was there before takes no more runs. */
 static int take_place(struct shared *shared, const struct shared_config *config, struct err *err)
 {
@@ -204,7 +202,7 @@ static int take_place(struct shared *shared, const struct shared_config *config,
 static int (*const stages[])(struct shared *, const struct shared_config *, struct err *) = {
 	shared_find_users, open_log,          shared_find_control, open_service_manager,
 	shared_open_store, shared_open_admin, shared_open_remote,  shared_open_control,
-	drop_privileges,   take_place,
+	drop_privileges,   watch_signals,     take_place,
 };
 
 static void close_all(struct shared *shared)
@@ -239,11 +237,10 @@ static int serve(struct shared *shared, struct charter *charter, struct err *err
 	int r = keeper_open(&shared->keeper, charter, err);
 
 	charter_unref(charter);
+	signals_ignore_pipe();
 	notice_open(&shared->notices, STDERR_FILENO,
 		    strcmp(config->log, "json") == 0 ? NOTICE_JSON : NOTICE_TEXT);
 	shared->keeper.notices = &shared->notices;
-	if (r == 0)
-		r = watch_signals(shared, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(stages); i++)
 		r = stages[i](shared, config, err);
 	if (r == 0) {

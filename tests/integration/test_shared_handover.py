@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
 """One keeper takes another's place: under load, with runs that go on, and when it does not work."""
-import contextlib
-import copy
 import decimal
 import signal
 import socket
@@ -15,41 +13,10 @@ import load
 import origin as upstream
 import pytest
 import shared
+from handover import ending, successor, take_over, tls_settings
 
 RESERVE = decimal.Decimal("0.001")
 MONEY = {"limits": {"spend": "1000"}, "spend_reserve": str(RESERVE)}
-
-
-def successor(keeper, more=None):
-    """Another keeper for the same place, with settings of its own; it is not started."""
-    made = copy.copy(keeper)
-    made.process = made._log = None  # pylint: disable=protected-access
-    made.file = keeper.top / f"successor-{time.monotonic_ns()}.json"
-    made.config = copy.deepcopy(keeper.config)
-    made.configure(more or {})
-    return made
-
-
-@contextlib.contextmanager
-def ending(*keepers):
-    """Whoever of them is left at the end is killed; until then nothing has gone wrong in them."""
-    try:
-        yield
-        for keeper in keepers:
-            if keeper.process and keeper.is_alive():
-                assert keeper.end() == 0, keeper.stderr()
-    finally:
-        for keeper in keepers:
-            if keeper.process:
-                keeper.kill()
-
-
-def take_over(keeper, more=None):
-    """A successor that serves."""
-    made = successor(keeper, more)
-    made.start("--take-over")
-    keeper.wait_for("handed_over")
-    return made
 
 
 @pytest.fixture
@@ -321,13 +288,6 @@ def taken_port():
     sock.close()
 
 
-def failing(certificates, port):
-    """Settings that work until the store has been lent: somebody else listens there."""
-    return {"keeper": {"listen": f"tls:127.0.0.1:{port}", "cert": str(certificates.top / "keeper.pem"),
-                       "cert_key": f"file:{certificates.top}/keeper.key",
-                       "link_keys": {"k1": "env:TOKEN_KEY"}}}
-
-
 def test_a_successor_that_fails_changes_nothing(root_place, origin, certificates, taken_port):
     """Neither for what is under way, nor for what is asked meanwhile."""
     is_free = threading.Event()
@@ -350,7 +310,8 @@ def test_a_successor_that_fails_changes_nothing(root_place, origin, certificates
         thread = threading.Thread(target=ask)
         thread.start()
         for _ in range(5):
-            new = successor(old, failing(certificates, taken_port))
+            # That works until the store has been lent: somebody else listens there.
+            new = successor(old, tls_settings(certificates, taken_port))
             new.env["SANDBOX_ENABLED"] = "1"
             new.start("--take-over", wait=False)
             assert new.wait() == 125
@@ -462,12 +423,6 @@ def test_a_successor_that_is_killed_before_it_serves(root_place, origin, bank):
 
 
 # ---- other listeners ----
-
-def tls_settings(certificates, port, name="keeper"):
-    return {"keeper": {"listen": f"tls:127.0.0.1:{port}", "cert": str(certificates.top / f"{name}.pem"),
-                       "cert_key": f"file:{certificates.top}/{name}.key",
-                       "link_keys": {"k1": "env:TOKEN_KEY"}}}
-
 
 def certificate_at(port):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
