@@ -20,15 +20,31 @@ static int say_cannot_connect(const char *path, int error, struct err *err)
 		err_say(err, error, "no keeper listens at '%.100s'", path);
 		err_hint(err, "'warder keeper --config FILE' starts one");
 		return -error;
+	case ENAMETOOLONG:
+		return err_say(err, error, "a socket's path has at most %zu bytes",
+			       sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
 	default:
 		return err_set(err, error, "connect to the keeper at '%.100s'", path);
 	}
 }
 
-int control_connect(const char *address, int *ret_fd, struct err *err)
+int control_dial(const char *path, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
 	struct sockaddr_un place = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(place.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(place.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&place, sizeof(place)) < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int control_connect(const char *address, int *ret_fd, struct err *err)
+{
 	char path[STATE_PATH_MAX];
 	int r = 0;
 
@@ -40,17 +56,8 @@ int control_connect(const char *address, int *ret_fd, struct err *err)
 		snprintf(path, sizeof(path), "%s", address + 5);
 	if (r < 0)
 		return r;
-	if (strlen(path) >= sizeof(place.sun_path))
-		return err_say(err, ENAMETOOLONG, "a socket's path has at most %zu bytes",
-			       sizeof(place.sun_path) - 1);
-	memcpy(place.sun_path, path, strlen(path) + 1);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return err_set(err, errno, "create a socket");
-	if (connect(fd, (const struct sockaddr *)&place, sizeof(place)) < 0)
-		return say_cannot_connect(path, errno, err);
-	*ret_fd = take_fd(&fd);
-	return 0;
+	r = control_dial(path, ret_fd);
+	return r < 0 ? say_cannot_connect(path, -r, err) : 0;
 }
 
 int control_send(int fd, char letter, const char *words, size_t len, int passed_fd, struct err *err)

@@ -8,6 +8,9 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+/* Connects to the socket at `path`. The caller owns *ret_fd. 0 or -errno. */
+int control_dial(const char *path, int *ret_fd) must_check;
+
 /* Connects to unix:PATH, or to the default place when `address` is NULL. */
 int control_connect(const char *address, int *ret_fd, struct err *err) must_check;
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/die.h"
+#include "cmd/control_client.h"
 #include "keeper/control.h"
 #include "sys/pass.h"
 #include "sys/status.h"
@@ -18,25 +18,17 @@
 
 /* ---- the successor ---- */
 
-static int connect_to(const char *path, int *ret_fd, struct err *err)
+/* -1 when nobody is there: nobody can listen at a path that is too long. */
+static int dial(const char *path, int *ret_fd, struct err *err)
 {
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	const struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
-	struct sockaddr_un place = { .sun_family = AF_UNIX };
+	int r = control_dial(path, ret_fd);
 
-	*ret_fd = -1;
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
-		return err_set(err, errno, "create a socket");
-	if (strlen(path) >= sizeof(place.sun_path))
-		return 0; /* nobody can listen there */
-	memcpy(place.sun_path, path, strlen(path) + 1);
-	if (connect(fd, (const struct sockaddr *)&place, sizeof(place)) < 0) {
-		if (errno == ENOENT || errno == ECONNREFUSED)
-			return 0;
-		return err_set(err, errno, "connect to the keeper at '%.100s'", path);
-	}
-	*ret_fd = take_fd(&fd);
-	return 0;
+	if (r == -ENOENT || r == -ECONNREFUSED || r == -ENAMETOOLONG)
+		return 0;
+	if (r == 0 && setsockopt(*ret_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
+		r = -errno;
+	return r < 0 ? err_set(err, -r, "connect to the keeper at '%.100s'", path) : 0;
 }
 
 static int take_part(const char *name, int *part_fd, struct listen_fds *given, int *store_fd)
@@ -80,9 +72,10 @@ int handover_ask(const char *path, int *ret_fd, struct listen_fds *ret_given, in
 		 struct err *err)
 {
 	static const char letter = CONTROL_HAND_OVER;
-	int r = connect_to(path, ret_fd, err);
+	int r;
 
-	*ret_store_fd = -1;
+	*ret_fd = *ret_store_fd = -1;
+	r = dial(path, ret_fd, err);
 	if (r < 0 || *ret_fd < 0)
 		return r;
 	r = pass_send(*ret_fd, &letter, 1, -1);

@@ -3,7 +3,7 @@
  * One keeper takes another's place, for a new version or another command line, without a
  * connection being refused.
  *
- *   the successor, with its configuration read, asks at the control socket     H ──▶
+ *   the successor, with all that may take its time, asks at the control socket  H ──▶
  *   the one before stops accepting, and sends its listeners, each by its name   ◀── L name, …
  *   a store that only one process can have is given up, and borrowed back       ◀── L store
  *   that was all                                                                ◀── DONE

@@ -150,8 +150,15 @@ static int open_service_manager(struct shared *shared, const struct shared_confi
 {
 	int r = notify_open(&shared->notify, err);
 
-	if (r < 0 || !config->take_over)
-		return r < 0 ? r : listen_fds_open(&shared->given, err);
+	(void)config;
+	return r < 0 ? r : listen_fds_open(&shared->given, err);
+}
+
+/* What the service manager has opened is ours: whoever had it before has ended. */
+static int ask_for_place(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	if (!config->take_over || shared->given.count > 0)
+		return 0;
 	return handover_ask(shared->control_path, &shared->handover_fd, &shared->given,
 			    &shared->store_fd, err);
 }
@@ -198,11 +205,25 @@ static int take_place(struct shared *shared, const struct shared_config *config,
 	return r;
 }
 
-/* In this order: nobody can ask for what is not there yet. */
+/*
+ * In this order: nobody can ask for what is not there yet. What may take its time is there before
+ * somebody is asked for its place, who from then on lets nobody in until that is taken.
+ */
 static int (*const stages[])(struct shared *, const struct shared_config *, struct err *) = {
-	shared_find_users, open_log,          shared_find_control, open_service_manager,
-	shared_open_store, shared_open_admin, shared_open_remote,  shared_open_control,
-	drop_privileges,   watch_signals,     take_place,
+	shared_find_users,
+	shared_find_control,
+	open_service_manager,
+	open_log,
+	shared_open_service, /* a key may be a command's to tell */
+	shared_open_far_store,
+	ask_for_place,
+	shared_open_store,
+	shared_open_admin,
+	shared_open_remote,
+	shared_open_control,
+	drop_privileges,
+	watch_signals,
+	take_place,
 };
 
 static void close_all(struct shared *shared)

@@ -58,6 +58,8 @@ int shared_open_control(struct shared *shared, const struct shared_config *confi
 			struct err *err) must_check;
 int shared_open_admin(struct shared *shared, const struct shared_config *config,
 		      struct err *err) must_check;
+int shared_open_service(struct shared *shared, const struct shared_config *config,
+			struct err *err) must_check;
 int shared_open_remote(struct shared *shared, const struct shared_config *config,
 		       struct err *err) must_check;
 void shared_renew_service(struct shared *shared, const struct shared_config *config,
@@ -66,6 +68,9 @@ void shared_remove_sockets(const struct shared *shared);
 
 /* ---- shared_store.c ---- */
 
+/* One that may take its time; then the other kind, and whoever borrows it. */
+int shared_open_far_store(struct shared *shared, const struct shared_config *config,
+			  struct err *err) must_check;
 int shared_open_store(struct shared *shared, const struct shared_config *config,
 		      struct err *err) must_check;
 

@@ -152,7 +152,7 @@ int shared_open_admin(struct shared *shared, const struct shared_config *config,
 
 /* ---- other machines ---- */
 
-static int open_service(const struct shared_config *config, struct tls_service **ret_service,
+static int read_service(const struct shared_config *config, struct tls_service **ret_service,
 			struct err *err)
 {
 	struct secret *key;
@@ -165,18 +165,20 @@ static int open_service(const struct shared_config *config, struct tls_service *
 	return r;
 }
 
+int shared_open_service(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	return config->listen.host ? read_service(config, &shared->service, err) : 0;
+}
+
 int shared_open_remote(struct shared *shared, const struct shared_config *config, struct err *err)
 {
-	int fd = -1, r;
+	int fd = -1, r = 0;
 
-	if (!config->listen.host)
-		return 0;
-	r = open_service(config, &shared->service, err);
-	if (r == 0)
+	if (config->listen.host)
 		r = open_listener(shared, "listen", SOCK_STREAM, &config->listen, NULL, &fd, err);
-	return r < 0 ? r
-		     : remote_new(&shared->keeper, fd, shared->service, shared->audit,
-				  &shared->remote, err);
+	return r < 0 || fd < 0 ? r
+			       : remote_new(&shared->keeper, fd, shared->service, shared->audit,
+					    &shared->remote, err);
 }
 
 /* A certificate that was renewed; what cannot be read leaves the one before. */
@@ -188,7 +190,7 @@ void shared_renew_service(struct shared *shared, const struct shared_config *con
 
 	if (!shared->remote || !config->cert)
 		return;
-	if (open_service(config, &service, &err) < 0) {
+	if (read_service(config, &service, &err) < 0) {
 		shared_say(shared, NOTICE_RELOAD_FAILED, err.text, now_ms);
 		return;
 	}

@@ -85,8 +85,8 @@ static void reopen_store(struct shared *shared, uint64_t now_ms)
 	struct store *lent = shared->keeper.store, *store;
 	struct err err;
 
-	if (store_open(shared_charter_config(shared->keeper.charter)->store, &shared->keeper.loop,
-		       &store, &err) == 0) {
+	if (store_open(shared_charter_config(shared->keeper.charter)->store, STORE_ANY,
+		       &shared->keeper.loop, &store, &err) == 0) {
 		shared->has_lent = false;
 		use_store(shared, store);
 		store_lent_return(lent, store, now_ms);
@@ -196,18 +196,31 @@ static void on_lender_over(void *owner)
 	shared_end_when_alone(shared);
 }
 
+int shared_open_far_store(struct shared *shared, const struct shared_config *config,
+			  struct err *err)
+{
+	struct keeper *keeper = &shared->keeper;
+	int r = store_open(config->store, STORE_SHARED, &keeper->loop, &keeper->store, err);
+
+	if (r == 0 && keeper->store)
+		await_store(&keeper->loop, keeper->store);
+	return r;
+}
+
 int shared_open_store(struct shared *shared, const struct shared_config *config, struct err *err)
 {
-	int r = store_open(config->store, &shared->keeper.loop, &shared->keeper.store, err);
+	struct keeper *keeper = &shared->keeper;
+	int r = keeper->store
+			? 0
+			: store_open(config->store, STORE_OWN, &keeper->loop, &keeper->store, err);
 
 	if (r < 0)
 		return r;
-	await_store(&shared->keeper.loop, shared->keeper.store);
-	use_store(shared, shared->keeper.store);
+	use_store(shared, keeper->store);
 	/* The one before us counts by it as long as it has runs. */
 	if (shared->store_fd >= 0)
-		shared->lender = lender_new(shared->keeper.store, take_fd(&shared->store_fd));
-	shared->keeper.is_lending = shared->lender != NULL;
+		shared->lender = lender_new(keeper->store, take_fd(&shared->store_fd));
+	keeper->is_lending = shared->lender != NULL;
 	if (shared->lender)
 		lender_set_on_over(shared->lender, on_lender_over, shared);
 	return 0;

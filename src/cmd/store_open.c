@@ -48,23 +48,31 @@ static int open_redis(struct loop *loop, const char *url, struct store **ret_sto
 
 static const struct {
 	const char *scheme;
+	enum store_kind kind;
 	int (*open)(struct loop *loop, const char *url, struct store **ret_store, struct err *err);
 } backends[] = {
-	{ "memory:", open_memory },         { "sqlite:", open_sqlite },
-	{ "postgresql://", open_postgres }, { "redis://", open_redis },
-	{ "redis+unix://", open_redis },
+	{ "memory:", STORE_OWN, open_memory },
+	{ "sqlite:", STORE_OWN, open_sqlite },
+	{ "postgresql://", STORE_SHARED, open_postgres },
+	{ "redis://", STORE_SHARED, open_redis },
+	{ "redis+unix://", STORE_SHARED, open_redis },
 };
 
-static int open_url(const char *url, struct loop *loop, struct store **ret_store, struct err *err)
+static int open_url(const char *url, unsigned int kinds, struct loop *loop,
+		    struct store **ret_store, struct err *err)
 {
+	*ret_store = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(backends); i++)
 		if (strncmp(url, backends[i].scheme, strlen(backends[i].scheme)) == 0)
-			return backends[i].open(loop, url, ret_store, err);
+			return backends[i].kind & kinds
+				       ? backends[i].open(loop, url, ret_store, err)
+				       : 0;
 	return err_say(err, EINVAL,
 		       "--store: is not sqlite:PATH, postgresql://…, redis://… or memory:");
 }
 
-int store_open(const char *place, struct loop *loop, struct store **ret_store, struct err *err)
+int store_open(const char *place, unsigned int kinds, struct loop *loop, struct store **ret_store,
+	       struct err *err)
 {
 	char url[STATE_PATH_MAX + 8] = "sqlite:";
 	struct secret *secret;
@@ -72,15 +80,15 @@ int store_open(const char *place, struct loop *loop, struct store **ret_store, s
 
 	if (!place) {
 		r = state_store_path(url + strlen("sqlite:"), err);
-		return r < 0 ? r : open_url(url, loop, ret_store, err);
+		return r < 0 ? r : open_url(url, kinds, loop, ret_store, err);
 	}
 	if (!shared_store_is_source(place))
-		return open_url(place, loop, ret_store, err);
+		return open_url(place, kinds, loop, ret_store, err);
 	r = secret_open(place, &secret, err);
 	if (r < 0)
 		return r;
 	/* A secret's value has a NUL behind it. */
-	r = open_url(secret_get(secret).data, loop, ret_store, err);
+	r = open_url(secret_get(secret).data, kinds, loop, ret_store, err);
 	secret_free(secret);
 	return r;
 }

@@ -401,7 +401,8 @@ def test_a_successor_that_sleeps(root_place, origin, bank):
         run.close()
 
 
-def test_a_successor_that_is_killed_before_it_serves(root_place, origin, bank):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_successor_that_is_ended_before_it_serves(root_place, origin, bank, number):
     """At any moment of it: the one before goes on."""
     old = start(root_place, origin)
     with ending(old):
@@ -411,7 +412,10 @@ def test_a_successor_that_is_killed_before_it_serves(root_place, origin, bank):
             new = successor(old)
             new.start("--take-over", wait=False)
             time.sleep(0.0005 * count)
-            new.kill()
+            new.send(number)
+            if new.wait() != -number:  # it had taken the place, and was drained
+                assert number != signal.SIGKILL
+                old.wait_for("handed_over")
             reply = run.ask()
             if old.log("handed_over"):
                 break

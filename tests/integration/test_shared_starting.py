@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""A keeper that does not serve yet, and what a signal does to it."""
+"""A keeper that does not serve yet: what a signal does to it, and to the one whose place it takes."""
 import contextlib
+import os
 import signal
 import socket
 import threading
 
+import load
 import pytest
 import shared
+import siege
+from handover import ending, successor, tls_settings
 
 SIGNALS = [signal.SIGHUP, signal.SIGTERM, signal.SIGINT]
 
@@ -52,3 +56,51 @@ def test_a_signal_while_the_store_is_waited_for(root_place, origin, number):
         keeper.send(signal.SIGTERM)
         assert keeper.wait() == 0
         assert [line["event"] for line in keeper.log()] == ["ready", "reloaded", "draining", "stopped"]
+
+
+@contextlib.contextmanager
+def held_up(keeper, certificates):
+    """A successor whose key is not there yet; a function brings it."""
+    pipe = keeper.top / "key"
+    os.mkfifo(pipe)
+    settings = tls_settings(certificates, siege.free_port())
+    settings["keeper"]["cert_key"] = f"exec:cat {pipe} 2>/dev/null"
+    made = successor(keeper, settings)
+    made.env["SANDBOX_ENABLED"] = "1"
+    made.start("--take-over", wait=False)
+    with open(pipe, "wb", buffering=0) as key:  # it is being read
+
+        def bring_key():
+            with key:
+                key.write((certificates.top / "keeper.key").read_bytes())
+
+        yield made, bring_key
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_to_a_successor_changes_nothing(root_place, origin, certificates, number):
+    """Neither when it is sent, nor when the successor could go on."""
+    old = shared.Keeper(root_place, shared.llm(origin)).start()
+    with ending(old), held_up(old, certificates) as (new, bring_key), ending(new):
+        run = load.Run(old.path, "r-1")
+        new.send(number)
+        with contextlib.suppress(BrokenPipeError):
+            bring_key()
+        assert new.wait() == -number
+        assert new.log() == []
+        assert run.ask().status == 200
+        load.Run(old.path, "r-2").close()
+        assert not old.log("handed_over") and not old.log("draining")
+        run.close()
+
+
+def test_a_successor_without_a_signal_takes_over(root_place, origin, certificates):
+    """The control."""
+    old = shared.Keeper(root_place, shared.llm(origin)).start()
+    with ending(old), held_up(old, certificates) as (new, bring_key), ending(new):
+        load.Run(old.path, "r-1").close()
+        bring_key()
+        new.wait_for("ready")
+        old.wait_for("handed_over")
+        assert old.wait() == 0
+        load.Run(new.path, "r-2").close()
