@@ -3,6 +3,7 @@
 #include "cmd/handover.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,12 +12,30 @@
 #include "cmd/control_client.h"
 #include "keeper/control.h"
 #include "sys/pass.h"
+#include "sys/pidfd.h"
 #include "sys/status.h"
+#include "warder.h"
 
 #define LISTENER  'L'
 #define ANSWER_MS 5000
 
+/* How long it may take from the asking to GO: the successor gives up before it is given up. */
+#define SUCCESSOR_S 10
+#define PATIENCE_MS 15000
+
 /* ---- the successor ---- */
+
+/* Whoever hangs is in no state to be asked to clean up; the one before goes on. */
+static void on_late(int number)
+{
+	static const char text[] = "warder: the store and the sockets were not open within 10 s of "
+				   "asking for them; the keeper that is there stays\n";
+	ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+	(void)number;
+	(void)n;
+	_exit(WARDER_EXIT_FAILED);
+}
 
 /* -1 when nobody is there: nobody can listen at a path that is too long. */
 static int dial(const char *path, int *ret_fd, struct err *err)
@@ -78,6 +97,8 @@ int handover_ask(const char *path, int *ret_fd, struct listen_fds *ret_given, in
 	r = dial(path, ret_fd, err);
 	if (r < 0 || *ret_fd < 0)
 		return r;
+	signal(SIGALRM, on_late);
+	alarm(SUCCESSOR_S);
 	r = pass_send(*ret_fd, &letter, 1, -1);
 	if (r < 0)
 		return err_set(err, -r, "ask the keeper that is there");
@@ -86,8 +107,13 @@ int handover_ask(const char *path, int *ret_fd, struct listen_fds *ret_given, in
 
 int handover_finish(int fd, struct err *err)
 {
-	int r = status_send(fd, STATUS_GO, "");
+	int r;
 
+	alarm(0);
+	r = status_send(fd, STATUS_GO, "");
+	if (r == -EPIPE)
+		return err_say(err, EPIPE,
+			       "the keeper that is there has ended, or did not wait any longer");
 	return r < 0 ? err_set(err, -r, "take the place of the keeper that was there") : 0;
 }
 
@@ -95,9 +121,12 @@ int handover_finish(int fd, struct err *err)
 
 struct handover {
 	struct loop_source source;
+	struct loop_timer patience;
 	struct loop *loop;
 	int fd; /* owned */
 	pid_t pid;
+	int pid_fd; /* of the successor, owned; -1 when that cannot be said for sure */
+	bool has_lent, is_late;
 	const struct handover_ops *ops;
 	void *owner;
 };
@@ -106,8 +135,10 @@ void handover_free(struct handover *handover)
 {
 	if (!handover)
 		return;
+	loop_cancel(handover->loop, &handover->patience);
 	loop_remove(handover->loop, &handover->source);
 	close_fd(&handover->fd);
+	close_fd(&handover->pid_fd);
 	free(handover);
 }
 
@@ -121,12 +152,39 @@ static void on_ready(struct loop_source *source, unsigned int ready, uint64_t no
 	(void)ready;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	loop_cancel(handover->loop, &handover->patience);
 	loop_remove(handover->loop, &handover->source);
-	if (n > 0 && packet[0] == STATUS_GO) {
+	if (n > 0 && packet[0] == STATUS_GO)
 		handover->ops->leave(handover->owner, handover->pid, now_ms);
-	} else {
-		handover->ops->stay(handover->owner);
-	}
+	else
+		handover->ops->stay(handover->owner,
+				    handover->is_late ? "the successor did not serve in time"
+						      : "the successor has ended before it served",
+				    now_ms);
+}
+
+/* > 0: something was said; 0: it has ended; < 0: neither. */
+static ssize_t peek(int fd)
+{
+	char letter;
+
+	return recv(fd, &letter, 1, MSG_PEEK | MSG_DONTWAIT);
+}
+
+/*
+ * Its GO, if it still comes, finds nobody, and ends it; one that is there already counts, and is
+ * read next. A store must not be open twice, so one that has it and hangs is killed. Where that is
+ * not ours to do, we find out whether the store can be had.
+ */
+static void on_impatient(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct handover *handover = OWNER_OF(timer, struct handover, patience);
+
+	(void)now_ms;
+	shutdown(handover->fd, SHUT_RDWR);
+	handover->is_late = true;
+	if (handover->has_lent && handover->pid_fd >= 0 && peek(handover->fd) <= 0)
+		pidfd_kill(handover->pid_fd, SIGKILL);
 }
 
 static int send_part(int fd, const char *name, int part_fd)
@@ -137,36 +195,75 @@ static int send_part(int fd, const char *name, int part_fd)
 	return pass_send(fd, packet, (size_t)len, part_fd);
 }
 
+static int send_listeners(struct handover *handover, const struct handover_part *parts,
+			  size_t count, struct err *err)
+{
+	int r = loop_add(handover->loop, &handover->source, handover->fd, LOOP_READ);
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = send_part(handover->fd, parts[i].name, parts[i].fd);
+	return r < 0 ? err_set(err, -r, "hand the listeners over") : 0;
+}
+
+static int send_store(struct handover *handover, struct err *err)
+{
+	_cleanup_close_ int store_fd = -1;
+	int r = handover->ops->lend(handover->owner, &store_fd, err);
+
+	if (r < 0)
+		return r;
+	handover->has_lent = store_fd >= 0;
+	if (handover->has_lent)
+		r = send_part(handover->fd, "store", store_fd);
+	if (r == 0)
+		r = status_send(handover->fd, STATUS_DONE, "");
+	return r < 0 ? err_set(err, -r, "hand the store over") : 0;
+}
+
+/* Whoever has the conversation is who has asked, and not one with the same number after it. */
+static int find_successor(int fd, pid_t pid)
+{
+	int pid_fd = pidfd_of(pid);
+
+	if (pid_fd >= 0 && peek(fd) == 0)
+		close_fd(&pid_fd);
+	return pid_fd < 0 ? -1 : pid_fd;
+}
+
 struct handover *handover_begin(struct loop *loop, int fd, pid_t pid,
 				const struct handover_part *parts, size_t count,
-				const struct handover_ops *ops, void *owner)
+				const struct handover_ops *ops, void *owner, uint64_t now_ms)
 {
 	struct handover *handover = calloc(1, sizeof(*handover));
-	_cleanup_close_ int store_fd = -1;
-	int r = 0;
+	struct err err;
+	int r;
 
 	if (!handover)
 		die_no_memory();
 	*handover = (struct handover){ .source = { .fd = -1, .on_ready = on_ready },
+				       .patience.on_due = on_impatient,
 				       .loop = loop,
 				       .fd = fd,
 				       .pid = pid,
+				       .pid_fd = find_successor(fd, pid),
 				       .ops = ops,
 				       .owner = owner };
 	ops->pause(owner);
-	for (size_t i = 0; r == 0 && i < count; i++)
-		r = send_part(fd, parts[i].name, parts[i].fd);
+	r = send_listeners(handover, parts, count, &err);
 	if (r == 0)
-		r = loop_add(loop, &handover->source, fd, LOOP_READ);
-	if (r == 0)
-		r = ops->lend(owner, &store_fd);
-	if (r == 0 && store_fd >= 0)
-		r = send_part(fd, "store", store_fd);
-	if (r == 0)
-		r = status_send(fd, STATUS_DONE, "");
-	if (r == 0)
+		r = send_store(handover, &err);
+	if (r == 0) {
+		handover_set_patience(handover, now_ms + PATIENCE_MS);
 		return handover;
+	}
+	if (status_send(fd, STATUS_FAILED, err.text) < 0)
+		err_say(&err, EPIPE, "the successor has ended before it served");
 	handover_free(handover);
-	ops->stay(owner);
+	ops->stay(owner, err.text, now_ms);
 	return NULL;
+}
+
+void handover_set_patience(struct handover *handover, uint64_t due_ms)
+{
+	loop_set_timer(handover->loop, &handover->patience, due_ms);
 }

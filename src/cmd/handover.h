@@ -12,7 +12,8 @@
  * After GO the one before takes no more runs, serves those that it has, and ends with the last.
  * A successor that ends before GO changes nothing: the store is opened again and the listeners
  * are heard again, on which nobody has been refused meanwhile, only waited. So have requests that
- * need the store.
+ * need the store. One that hangs is not waited for any longer than 15 s; it gives up by itself
+ * after 10.
  */
 #ifndef CMD_HANDOVER_H
 #define CMD_HANDOVER_H
@@ -43,10 +44,11 @@ struct handover;
 struct handover_ops {
 	/* Stops accepting; goes on with it, as before, when nothing came of it; or never again. */
 	void (*pause)(void *owner);
-	void (*stay)(void *owner);
+	void (*stay)(void *owner, const char *why, uint64_t now_ms);
 	void (*leave)(void *owner, pid_t successor, uint64_t now_ms);
-	/* Gives the store up for a borrowed one. */
-	int (*lend)(void *owner, int *ret_fd);
+	/* Gives the store up for a borrowed one. What stands against it is told to the successor.
+	 */
+	int (*lend)(void *owner, int *ret_fd, struct err *err);
 };
 
 struct handover_part {
@@ -54,10 +56,16 @@ struct handover_part {
 	int fd; /* borrowed */
 };
 
-/* Takes the conversation. NULL when the other end was told that it is not possible now. */
+/*
+ * Takes the conversation. NULL when the other end was told why it is not possible now; then
+ * `stay` has been called.
+ */
 struct handover *handover_begin(struct loop *loop, int fd, pid_t pid,
 				const struct handover_part *parts, size_t count,
-				const struct handover_ops *ops, void *owner);
+				const struct handover_ops *ops, void *owner, uint64_t now_ms);
+
+/* Until when the successor is waited for, instead of 15 s: for tests. */
+void handover_set_patience(struct handover *handover, uint64_t due_ms);
 void handover_free(struct handover *handover); /* NULL is fine */
 
 #endif

@@ -127,7 +127,9 @@ static void write_metrics(void *owner, struct buf *out)
 
 static bool is_ready(void *owner, struct json *reasons)
 {
-	const struct keeper *keeper = &((struct shared *)owner)->keeper;
+	const struct shared *shared = owner;
+	const struct keeper *keeper = &shared->keeper;
+	bool is_handing_over = shared->handover || shared->has_lent;
 
 	if (!keeper->store->is_reachable)
 		json_text(reasons, "store", keeper->store->fault);
@@ -135,7 +137,10 @@ static bool is_ready(void *owner, struct json *reasons)
 		json_text(reasons, "audit", "the audit log cannot be written");
 	if (keeper->is_draining)
 		json_text(reasons, "draining", "no more runs are taken");
-	return keeper->store->is_reachable && !keeper->is_audit_failing && !keeper->is_draining;
+	if (is_handing_over)
+		json_text(reasons, "handing_over", "another keeper is about to take this place");
+	return keeper->store->is_reachable && !keeper->is_audit_failing && !keeper->is_draining &&
+	       !is_handing_over;
 }
 
 int shared_open_admin(struct shared *shared, const struct shared_config *config, struct err *err)

@@ -56,7 +56,7 @@ static void use_store(struct shared *shared, struct store *store)
 }
 
 /* Only a store of one process has to be given up. */
-static int lend_store(void *owner, int *ret_fd)
+static int lend_store(void *owner, int *ret_fd, struct err *err)
 {
 	struct shared *shared = owner;
 	struct store *store = shared->keeper.store;
@@ -65,10 +65,12 @@ static int lend_store(void *owner, int *ret_fd)
 	if (!store->ops->is_of_one_process)
 		return 0;
 	if (!store->is_reachable)
-		return -EBUSY;
+		return err_say(err, EBUSY,
+			       "its store cannot be reached, so it cannot be handed over; try "
+			       "again when it is back");
 	limiter_flush(&shared->keeper, clock_now_ms()); /* what was asked is answered */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return -errno;
+		return err_set(err, errno, "create a socket");
 	store->ops->close(store);
 	use_store(shared, store_lent_new(&shared->keeper.loop, pair[0]));
 	shared->has_lent = true;
@@ -105,11 +107,11 @@ void shared_on_reopen_due(struct loop_timer *timer, uint64_t now_ms)
 	reopen_store(OWNER_OF(timer, struct shared, reopen_timer), now_ms);
 }
 
-static void stay(void *owner)
+static void stay(void *owner, const char *why, uint64_t now_ms)
 {
 	struct shared *shared = owner;
-	uint64_t now_ms = clock_now_ms();
 
+	shared_say(shared, NOTICE_HANDOVER_FAILED, why, now_ms);
 	shared->reopen_until_ms = now_ms + REOPEN_MS;
 	if (shared->has_lent)
 		reopen_store(shared, now_ms);
@@ -158,7 +160,6 @@ void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
 	size_t count = 0;
 	int r;
 
-	(void)now_ms;
 	if (shared->handover || shared->has_lent || shared->keeper.is_draining) {
 		r = status_send(fd, STATUS_FAILED, "it is being stopped, or replaced, already");
 		(void)r;
@@ -171,8 +172,8 @@ void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
 	if (shared->remote)
 		parts[count++] = (struct handover_part){ "listen",
 							 remote_listener(shared->remote) };
-	shared->handover = handover_begin(&shared->keeper.loop, fd, pid, parts, count, &ops,
-					  shared);
+	shared->handover = handover_begin(&shared->keeper.loop, fd, pid, parts, count, &ops, shared,
+					  now_ms);
 }
 
 /* ---- opening ---- */

@@ -9,6 +9,7 @@ import subprocess
 
 import agent
 import checks
+import handover
 import egress
 import harness
 import pytest
@@ -144,6 +145,11 @@ def test_a_keeper_whose_store_has_no_room_is_not_ready(root_place, origin, small
         done = root_place.run("true", options=("--keeper", keeper.address))
         assert done.returncode == 125
         checks.assert_one_line(done.stderr, "the keeper's store cannot be reached")
+        # Nor is there anything to take over.
+        new = handover.successor(keeper).start("--take-over", wait=False)
+        assert new.wait() == 125
+        checks.assert_one_line(new.stderr(), "the keeper that is there stays", "its store cannot be reached")
+        assert "its store" in keeper.wait_for("handover_failed")["text"]
         (small_disk / "filling").unlink()
         checks.wait_until(lambda: run.ask(POST).status == 200)
         checks.wait_until(lambda: not readiness(keeper))

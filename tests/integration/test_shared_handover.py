@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One keeper takes another's place: under load, with runs that go on, and when it does not work."""
 import decimal
+import json
 import signal
 import socket
 import ssl
@@ -9,6 +10,7 @@ import time
 
 import agent
 import checks
+import handover
 import load
 import origin as upstream
 import pytest
@@ -413,17 +415,49 @@ def test_a_successor_that_is_ended_before_it_serves(root_place, origin, bank, nu
             new.start("--take-over", wait=False)
             time.sleep(0.0005 * count)
             new.send(number)
-            if new.wait() != -number:  # it had taken the place, and was drained
-                assert number != signal.SIGKILL
-                old.wait_for("handed_over")
+            # One that has the place already is drained, and stays as long as the other needs its store.
+            checks.wait_until(lambda: not new.is_alive() or old.log("handed_over"), 20)
             reply = run.ask()
             if old.log("handed_over"):
                 break
+            assert new.wait() == -number
             assert reply.status == 200, (count, old.stderr())
             load.Run(old.path, f"other-{count}").close()
             count += 1
         assert count > 5
         run.close()
+        new.wait()
+
+
+@pytest.mark.parametrize("store", ["sqlite", "memory"])
+def test_a_successor_that_hangs_before_it_serves(root_place, origin, bank, store):
+    """It is waited for, but not for ever; then it is not there any more, and nothing has changed."""
+    clock = handover.Clock(root_place.top)
+    settings = {"store": "memory:"} if store == "memory" else {}
+    old = shared.Keeper(root_place, shared.llm(origin, **MONEY, keeper=settings), clock.env).start()
+    with ending(old):
+        run = load.Run(old.path, "r-1")
+        assert run.ask().status == 200
+        with handover.asker(old) as (process, told):
+            assert told == "."
+            status, text = old.get("/readyz")
+            assert status == 503 and list(json.loads(text)["reasons"]) == ["handing_over"], text
+            clock.put_forward(14)
+            assert old.get("/readyz")[0] == 503
+            assert process.poll() is None
+            clock.put_forward(16)
+            old.get("/healthz")  # so that it sees what time it is
+            assert process.wait(timeout=20) == -signal.SIGKILL
+        load.Run(old.path, "r-2").close()
+        assert run.ask().status == 200
+        assert old.get("/readyz")[0] == 200
+        assert old.wait_for("handover_failed")["text"] == "the successor did not serve in time"
+        assert not old.log("handed_over")
+        # Control: one that serves has the place.
+        with ending(take_over(old)):
+            assert run.ask().status == 200
+            run.close()
+            assert old.wait() == 0
 
 
 # ---- other listeners ----
