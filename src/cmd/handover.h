@@ -9,7 +9,8 @@
  *   that was all                                                                ◀── DONE
  *   the successor has opened everything and serves                               GO ──▶
  *
- * After GO the one before takes no more runs, serves those that it has, and ends with the last.
+ * After GO the one before lets nobody in any more. Whoever was let in already may still have a run,
+ * within some seconds; then it takes no more, serves those that it has, and ends with the last.
  * A successor that ends before GO changes nothing: the store is opened again and the listeners
  * are heard again, on which nobody has been refused meanwhile, only waited. So have requests that
  * need the store. One that hangs is not waited for any longer than 15 s; it gives up by itself

@@ -244,6 +244,7 @@ static void close_all(struct shared *shared)
 	loop_cancel(&shared->keeper.loop, &shared->drain_timer);
 	loop_cancel(&shared->keeper.loop, &shared->reopen_timer);
 	loop_cancel(&shared->keeper.loop, &shared->gates_timer);
+	loop_cancel(&shared->keeper.loop, &shared->arriving_timer);
 	loop_remove(&shared->keeper.loop, &shared->signals);
 	close_fd(&fd);
 	keeper_close(&shared->keeper);
@@ -285,6 +286,7 @@ int cmd_shared_keeper(int argc, char **argv)
 		.drain_timer = { .on_due = on_drain_over },
 		.reopen_timer = { .on_due = shared_on_reopen_due },
 		.gates_timer = { .on_due = shared_on_gates_due },
+		.arriving_timer = { .on_due = shared_on_arriving_due },
 		.notify = { .fd = -1 },
 		.handover_fd = -1,
 		.store_fd = -1,

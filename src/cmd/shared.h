@@ -18,8 +18,9 @@ struct shared {
 	struct keeper keeper;
 	struct loop_source signals;
 	struct loop_timer drain_timer, reopen_timer;
-	struct loop_timer gates_timer; /* of open gates, once we are replaced */
-	uint64_t reopen_until_ms;
+	struct loop_timer gates_timer;    /* of open gates, once we are replaced */
+	struct loop_timer arriving_timer; /* ... and of those who were on the way in then */
+	uint64_t reopen_until_ms, arriving_until_ms;
 	struct control *control;
 	struct remote *remote; /* or NULL */
 	struct tls_service *service;
@@ -78,6 +79,7 @@ int shared_open_store(struct shared *shared, const struct shared_config *config,
 void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms);
 void shared_on_reopen_due(struct loop_timer *timer, uint64_t now_ms);
 void shared_on_gates_due(struct loop_timer *timer, uint64_t now_ms);
+void shared_on_arriving_due(struct loop_timer *timer, uint64_t now_ms);
 
 /* ---- shared.c ---- */
 

@@ -13,6 +13,8 @@
 #define STORE_PATIENCE_MS 2000 /* for the store, at the beginning; it may as well come later */
 #define REOPEN_EVERY_MS   10   /* a store that was to be handed over, and was not */
 #define REOPEN_MS         5000
+#define ARRIVING_EVERY_MS 20 /* for whoever was on the way in when we were replaced */
+#define ARRIVING_MS       10000
 
 /* ---- handing over ---- */
 
@@ -26,14 +28,20 @@ static void on_news(struct store *store, enum store_news news, const char *about
 		lender_tell(shared->lender, news, about);
 }
 
+/* Whoever comes now waits, for us or for the successor. */
 static void pause_listening(void *owner)
 {
-	control_pause(((struct shared *)owner)->control);
+	struct shared *shared = owner;
+
+	control_pause(shared->control);
+	if (shared->remote)
+		remote_pause(shared->remote);
 }
 
 static void resume_listening(struct shared *shared)
 {
-	if (control_resume(shared->control) < 0)
+	if (control_resume(shared->control) < 0 ||
+	    (shared->remote && remote_resume(shared->remote) < 0))
 		loop_end(&shared->keeper.loop); /* nobody would ever be heard again */
 	handover_free(shared->handover);
 	shared->handover = NULL;
@@ -131,6 +139,26 @@ void shared_on_gates_due(struct loop_timer *timer, uint64_t now_ms)
 	}
 }
 
+/*
+ * Whoever was at the door, or at the control socket, before the successor was cannot be sent
+ * there: it is not refused here either, if it is not slow.
+ */
+void shared_on_arriving_due(struct loop_timer *timer, uint64_t now_ms)
+{
+	struct shared *shared = OWNER_OF(timer, struct shared, arriving_timer);
+	bool is_busy = control_is_busy(shared->control) ||
+		       (shared->remote && remote_is_busy(shared->remote));
+
+	if (is_busy && now_ms < shared->arriving_until_ms) {
+		loop_set_timer(&shared->keeper.loop, timer, now_ms + ARRIVING_EVERY_MS);
+		return;
+	}
+	remote_free(shared->remote);
+	shared->remote = NULL;
+	if (!shared->keeper.is_draining)
+		shared_on_drain_asked(shared, now_ms);
+}
+
 static void leave(void *owner, pid_t successor, uint64_t now_ms)
 {
 	struct shared *shared = owner;
@@ -138,8 +166,8 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 	if (shared->has_lent)
 		store_lent_go(shared->keeper.store, now_ms);
 	control_stop_listening(shared->control);
-	remote_free(shared->remote);
-	shared->remote = NULL;
+	if (shared->remote)
+		remote_stop_listening(shared->remote);
 	admin_close(&shared->admin);
 	reconciler_free(shared->reconciler); /* that is the successor's */
 	shared->reconciler = NULL;
@@ -149,7 +177,8 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 	notify_main_pid(&shared->notify, successor);
 	loop_set_timer(&shared->keeper.loop, &shared->gates_timer,
 		       now_ms + shared_charter_config(shared->keeper.charter)->drain_ms);
-	shared_on_drain_asked(shared, now_ms);
+	shared->arriving_until_ms = now_ms + ARRIVING_MS;
+	shared_on_arriving_due(&shared->arriving_timer, now_ms);
 }
 
 void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
@@ -160,7 +189,8 @@ void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
 	size_t count = 0;
 	int r;
 
-	if (shared->handover || shared->has_lent || shared->keeper.is_draining) {
+	if (shared->handover || shared->has_lent || shared->is_handed_over ||
+	    shared->keeper.is_draining) {
 		r = status_send(fd, STATUS_FAILED, "it is being stopped, or replaced, already");
 		(void)r;
 		close_fd(&fd);

@@ -43,6 +43,7 @@ struct visitor {
 	struct control *control; /* which may be gone once it is over */
 	struct visitor *next, **at;
 	struct ucred who;
+	bool has_asked; /* for whatever it is */
 	struct party *party;
 	struct enrolment *enrolment;   /* its run is being looked at, or NULL */
 	int link_fd;                   /* ... and its link, until that has a peer */
@@ -314,7 +315,8 @@ static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, u
 
 	(void)words;
 	if (!obstacle && visitor->keeper->charter->token_keys.count == 0)
-		obstacle = "this keeper has no key for tokens of requests; say --token-key ID=SOURCE";
+		obstacle = "this keeper has no key for tokens of requests; say --token-key "
+			   "ID=SOURCE";
 	if (!obstacle) {
 		visitor->link_fd = take_fd(fd);
 		if (open_peer(visitor, NULL, PEER_OPEN, &err) < 0)
@@ -565,6 +567,7 @@ static void handle(struct visitor *visitor, struct bytes packet, int *fd, uint64
 {
 	char letter = packet.data[0];
 
+	visitor->has_asked = true;
 	bytes_take(&packet, 1);
 	for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
 		if ((char)requests[i].letter != letter)
@@ -742,6 +745,15 @@ void control_stop_listening(struct control *control)
 	loop_cancel(&control->keeper->loop, &control->deaf);
 	control_pause(control);
 	close_fd(&control->listener_fd);
+}
+
+bool control_is_busy(const struct control *control)
+{
+	const struct visitor *visitor = control->visitors;
+
+	while (visitor && visitor->has_asked && !visitor->enrolment)
+		visitor = visitor->next;
+	return visitor != NULL;
 }
 
 void control_free(struct control *control)

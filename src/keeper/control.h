@@ -71,6 +71,9 @@ void control_pause(struct control *control);
 int control_resume(struct control *control) must_check;
 void control_stop_listening(struct control *control);
 
+/* Whether somebody has not said yet what it wants, or is about to have a run. */
+bool control_is_busy(const struct control *control);
+
 /* Ends every connection. */
 void control_free(struct control *control);
 

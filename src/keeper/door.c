@@ -36,6 +36,7 @@ struct door {
 	struct loop_deferred deferred; /* first, as of callers */
 	struct loop *loop;
 	struct loop_source source;
+	int listener_fd;        /* owned; -1 once it is closed */
 	struct loop_timer deaf; /* no descriptor is free: nobody is let in for a moment */
 	struct tls_service *service;
 	const struct door_ops *ops;
@@ -308,6 +309,7 @@ int door_open(struct loop *loop, int listener_fd, struct tls_service *service,
 	*door = (struct door){
 		.loop = loop,
 		.source = { .fd = -1, .on_ready = on_listener },
+		.listener_fd = listener_fd,
 		.deaf.on_due = on_deaf_over,
 		.deferred.free = free_door,
 		.patience_ms = DOOR_PATIENCE_MS,
@@ -325,15 +327,33 @@ int door_open(struct loop *loop, int listener_fd, struct tls_service *service,
 	return 0;
 }
 
+void door_pause(struct door *door)
+{
+	loop_cancel(door->loop, &door->deaf);
+	loop_remove(door->loop, &door->source);
+}
+
+int door_resume(struct door *door)
+{
+	return loop_add(door->loop, &door->source, door->listener_fd, LOOP_READ);
+}
+
+void door_stop_listening(struct door *door)
+{
+	door_pause(door);
+	close_fd(&door->listener_fd);
+}
+
+size_t door_count_callers(const struct door *door)
+{
+	return door->caller_count;
+}
+
 void door_close(struct door *door)
 {
-	int fd = door->source.fd;
-
 	while (door->oldest)
 		leave(door->oldest);
-	loop_remove(door->loop, &door->source);
-	loop_cancel(door->loop, &door->deaf);
-	close(fd);
+	door_stop_listening(door);
 	loop_defer(door->loop, &door->deferred);
 }
 

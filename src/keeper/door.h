@@ -54,6 +54,17 @@ int door_open(struct loop *loop, int listener_fd, struct tls_service *service,
  */
 void door_close(struct door *door);
 
+/*
+ * Nobody new is let in for a while, or for good, which closes the listener; whoever is at the door
+ * already is not disturbed.
+ */
+void door_pause(struct door *door);
+int door_resume(struct door *door) must_check;
+void door_stop_listening(struct door *door);
+
+/* How many are at the door. */
+size_t door_count_callers(const struct door *door);
+
 /* Callers from now on see another certificate; those who are at it are not disturbed. */
 void door_set_service(struct door *door, struct tls_service *service);
 

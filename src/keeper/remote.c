@@ -207,6 +207,27 @@ void remote_set_service(struct remote *remote, struct tls_service *service)
 	door_set_service(remote->door, service);
 }
 
+void remote_pause(struct remote *remote)
+{
+	door_pause(remote->door);
+}
+
+int remote_resume(struct remote *remote)
+{
+	return door_resume(remote->door);
+}
+
+void remote_stop_listening(struct remote *remote)
+{
+	door_stop_listening(remote->door);
+	remote->listener_fd = -1;
+}
+
+bool remote_is_busy(const struct remote *remote)
+{
+	return remote->arrivals || door_count_callers(remote->door) > 0;
+}
+
 void remote_free(struct remote *remote)
 {
 	if (!remote)

@@ -22,6 +22,14 @@ void remote_set_service(struct remote *remote, struct tls_service *service);
 /* The listener, which stays the door's. */
 int remote_listener(const struct remote *remote);
 
+/* As door_pause and its kin; whoever has shown its token is not disturbed either. */
+void remote_pause(struct remote *remote);
+int remote_resume(struct remote *remote) must_check;
+void remote_stop_listening(struct remote *remote);
+
+/* Whether somebody is on the way in. */
+bool remote_is_busy(const struct remote *remote);
+
 /* Nobody comes in any more; links that there are go on. NULL is fine. */
 void remote_free(struct remote *remote);
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One keeper takes another's place: under load, with runs that go on, and when it does not work."""
+import contextlib
 import decimal
 import json
 import signal
@@ -7,6 +8,7 @@ import socket
 import ssl
 import threading
 import time
+import types
 
 import agent
 import checks
@@ -15,6 +17,7 @@ import load
 import origin as upstream
 import pytest
 import shared
+import siege
 from handover import ending, successor, take_over, tls_settings
 
 RESERVE = decimal.Decimal("0.001")
@@ -279,6 +282,111 @@ def test_under_load(root_place, origin, bank):
             assert not keeper.log("store_lost"), keeper.stderr()
 
 
+# ---- on the way in ----
+
+@pytest.fixture
+def door(certificates):
+    """Where other machines come in: what siege wants to know of it, and the settings of its keeper."""
+    holder, port = upstream.refusing_port()
+    with holder:
+        yield types.SimpleNamespace(port=port, ca=certificates.ca,
+                                    settings=tls_settings(certificates, port))
+
+
+def come_in(door, run_id, raw=None):
+    caller = siege.Caller(door, siege.token_message(load.token(run_id, shared.TOKEN_KEY)), raw=raw)
+    assert caller.answer() == "ready", run_id
+    return caller
+
+
+def start_with_door(place, origin, door, env=None):
+    made = shared.Keeper(place, shared.llm(origin, **MONEY), {"SANDBOX_ENABLED": "1", **(env or {})})
+    made.configure(door.settings)
+    return made.start()
+
+
+class Slow:
+    """One of each kind who is let in, and has not said yet which run it is."""
+
+    def __init__(self, keeper, door):
+        self.raw = socket.create_connection(("127.0.0.1", door.port), timeout=20)
+        self.silent = siege.Caller(door, b"")  # it has shaken hands
+        self.visitor = siege.Visitor(keeper)
+        for _ in range(2):  # a turn later they are all in
+            keeper.get("/healthz")
+
+    def close(self):
+        for one in (self.raw, self.silent, self.visitor):
+            one.close()
+
+
+def test_who_is_on_the_way_in_is_not_sent_away(root_place, origin, bank, door):
+    """Not even when nobody else is left there to wait for."""
+    old = start_with_door(root_place, origin, door)
+    slow = Slow(old, door)
+    new = take_over(old)
+    with ending(old, new), contextlib.closing(slow):
+        # Who comes now is the successor's.
+        with contextlib.closing(come_in(door, "r-late")):
+            assert new.run_ids() == ["r-late"]
+        first = come_in(door, "r-1", slow.raw)
+        slow.silent.socket.sendall(siege.token_message(load.token("r-2", shared.TOKEN_KEY)))
+        assert slow.silent.answer() == "ready"
+        slow.visitor.register("run-id=r-3").until_ready()
+        slow.visitor.gate.begin()
+        for gate in (first.gate, slow.silent.gate, slow.visitor.gate):
+            assert gate.ask(1).status == 200
+        assert {line["runId"] for line in old.log("run_begun")} == {"r-1", "r-2", "r-3"}
+        for run_id in ("r-1", "r-2", "r-3"):
+            load.stands_at(new, run_id, RESERVE, 0)
+        first.close()
+        slow.close()
+        assert old.wait() == 0
+
+
+def test_who_never_comes_in_is_not_waited_for(root_place, origin, door):
+    """At the door or at the control socket; both would have their time."""
+    clock = handover.Clock(root_place.top)
+    old = start_with_door(root_place, origin, door, clock.env)
+    slow = Slow(old, door)
+    new = take_over(old)
+    with ending(old, new), contextlib.closing(slow):
+        assert not old.log("draining")
+        clock.put_forward(11)
+        assert old.wait() == 0
+        assert old.log("draining")
+        with contextlib.closing(come_in(door, "r-1")):
+            assert new.run_ids() == ["r-1"]
+
+
+def test_runs_of_other_machines_under_load(root_place, origin, bank, door):
+    """None of those that begin all the time is refused, or cut off."""
+    keepers = [start_with_door(root_place, origin, door)]
+    crowd, numbers = Crowd(), iter(range(1 << 30))
+
+    def begin():
+        caller = come_in(door, f"far-{next(numbers)}")
+        assert caller.gate.ask(1).status == 200
+        caller.close()
+
+    with ending(*keepers):
+        for _ in range(4):
+            crowd.start(begin)
+        try:
+            for _ in range(5):
+                crowd.go_on(20)
+                keepers.append(take_over(keepers[-1]))
+            crowd.go_on(20)
+        finally:
+            crowd.stop()
+        for keeper in keepers[:-1]:
+            assert keeper.wait() == 0
+        assert keepers[-1].end() == 0
+        for keeper in keepers:
+            assert not keeper.log("run_refused") and not keeper.log("token_refused"), keeper.stderr()
+    assert bank.count() == crowd.count
+
+
 # ---- when it does not work ----
 
 @pytest.fixture
@@ -442,7 +550,7 @@ def test_a_successor_that_hangs_before_it_serves(root_place, origin, bank, store
             assert told == "."
             status, text = old.get("/readyz")
             assert status == 503 and list(json.loads(text)["reasons"]) == ["handing_over"], text
-            clock.put_forward(14)
+            clock.put_forward(5)
             assert old.get("/readyz")[0] == 503
             assert process.poll() is None
             clock.put_forward(16)

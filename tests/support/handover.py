@@ -83,7 +83,7 @@ class Clock:
 
     def __init__(self, top):
         self._file = top / f"clock-{time.monotonic_ns()}"
-        self._file.write_bytes(struct.pack("<q", 0))
+        self._file.write_bytes(struct.pack("<qq", 0, 0))
         self._file.chmod(0o644)
         library = harness.BUILD / "tests" / "support" / "libshift_clock.so"
         self.env = {"LD_PRELOAD": str(library), "SHIFT_CLOCK": str(self._file)}
@@ -92,4 +92,4 @@ class Clock:
 
     def put_forward(self, seconds):
         with open(self._file, "r+b") as file:  # written over: it is mapped
-            file.write(struct.pack("<q", seconds))
+            file.write(struct.pack("<qq", seconds, 0))

@@ -290,8 +290,8 @@ def token_message(text, version=1, flags=0):
 class Caller:
     """Somebody at the door: what it is told, and its link if it comes in."""
 
-    def __init__(self, made, first, context=None):
-        raw = socket.create_connection(("127.0.0.1", made.port), timeout=20)
+    def __init__(self, made, first, context=None, raw=None):
+        raw = raw or socket.create_connection(("127.0.0.1", made.port), timeout=20)
         self.socket = (context or tls_context(made)).wrap_socket(raw, server_hostname="localhost")
         self.gate = link.Gate(self.socket)
         self.gate.socket.settimeout(20)
