@@ -88,14 +88,6 @@ static void on_drain_over(struct loop_timer *timer, uint64_t now_ms)
 	loop_end(&OWNER_OF(timer, struct shared, drain_timer)->keeper.loop);
 }
 
-void shared_end_when_alone(struct shared *shared)
-{
-	const struct keeper *keeper = &shared->keeper;
-
-	if (keeper->is_draining && keeper->peer_count == 0 && !keeper->is_lending)
-		loop_end(&shared->keeper.loop);
-}
-
 void shared_on_drain_asked(void *owner, uint64_t now_ms)
 {
 	struct shared *shared = owner;
@@ -104,7 +96,6 @@ void shared_on_drain_asked(void *owner, uint64_t now_ms)
 	keeper_notice(&shared->keeper, NOTICE_DRAINING, now_ms,
 		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
 	notify_stopping(&shared->notify, "waiting for runs to end");
-	shared_end_when_alone(shared);
 }
 
 /* The second time it means at once. */

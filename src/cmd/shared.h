@@ -83,10 +83,7 @@ void shared_on_arriving_due(struct loop_timer *timer, uint64_t now_ms);
 
 /* ---- shared.c ---- */
 
-/* No more runs are taken. */
+/* No more runs are taken, and with the last one it ends. */
 void shared_on_drain_asked(void *owner, uint64_t now_ms);
-
-/* ... and with the last one it ends. */
-void shared_end_when_alone(struct shared *shared);
 
 #endif

@@ -171,7 +171,7 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 	admin_close(&shared->admin);
 	reconciler_free(shared->reconciler); /* that is the successor's */
 	shared->reconciler = NULL;
-	shared->is_handed_over = true;
+	shared->is_handed_over = shared->keeper.is_replaced = true;
 	keeper_notice(&shared->keeper, NOTICE_HANDED_OVER, now_ms,
 		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
 	notify_main_pid(&shared->notify, successor);
@@ -224,7 +224,6 @@ static void on_lender_over(void *owner)
 
 	shared->lender = NULL;
 	shared->keeper.is_lending = false;
-	shared_end_when_alone(shared);
 }
 
 int shared_open_far_store(struct shared *shared, const struct shared_config *config,

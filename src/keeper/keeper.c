@@ -200,6 +200,28 @@ static void flush_peers(struct keeper *keeper, uint64_t now_ms)
 	}
 }
 
+/*
+ * Whether there is anything to wait for in it. A gate for many runs has no end of its own: with
+ * nothing under way it holds nobody up, unless it is about to be sent to our successor.
+ */
+static bool is_waited_for(const struct peer *peer)
+{
+	return peer->kind != PEER_OPEN || peer->keeper->is_replaced ||
+	       peer_count_exchanges(peer) > 0 || peer->link.has_left;
+}
+
+static void end_when_alone(struct keeper *keeper, uint64_t now_ms)
+{
+	const struct peer *peer = keeper->peers;
+
+	while (peer && !is_waited_for(peer))
+		peer = peer->next;
+	if (peer || keeper->is_lending)
+		return;
+	keeper_notice(keeper, NOTICE_DRAINED, now_ms, &(struct notice){ .text = NULL });
+	loop_end(&keeper->loop);
+}
+
 static void on_turn_end(struct loop *loop, uint64_t now_ms)
 {
 	struct keeper *keeper = OWNER_OF(loop, struct keeper, loop);
@@ -214,6 +236,8 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 	} while (keeper->dirty || keeper->dirty_origins);
 	if (keeper->audit.drafts.len > 0 && !keeper->audit_timer.place)
 		loop_set_timer(&keeper->loop, &keeper->audit_timer, now_ms + OUTCOMES_DELAY_MS);
+	if (keeper->is_draining)
+		end_when_alone(keeper, now_ms);
 }
 
 int keeper_serve(struct keeper *keeper)

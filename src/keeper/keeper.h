@@ -45,6 +45,7 @@ struct keeper {
 	size_t peer_count;
 	bool is_draining; /* no run begins any more, and with the last one the loop ends */
 	bool is_lending;  /* ... unless another keeper counts by our store */
+	bool is_replaced; /* by another keeper, where open gates will go; until then they stay */
 	struct loop_timer heap_timer;  /* runs have ended: what they used is given back */
 	struct loop_timer audit_timer; /* of outcomes that wait to be written with others */
 	bool has_decision;             /* among the records of this turn */

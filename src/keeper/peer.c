@@ -169,20 +169,33 @@ static bool make_room(struct peer *peer)
 	return true;
 }
 
+static struct run *find_known(const struct peer *peer, const struct run_spec *spec)
+{
+	struct run *run = NULL;
+
+	if (peer->by_token)
+		run = peer->by_token[hash_run(spec->run_id, spec->attempt)];
+	while (run && (run->attempt != spec->attempt || strcmp(run->run_id, spec->run_id) != 0))
+		run = run->next;
+	return run;
+}
+
+bool peer_knows_run(const struct peer *peer, const struct run_spec *spec)
+{
+	return find_known(peer, spec) != NULL;
+}
+
 struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64_t now_ms,
 			  struct err *err)
 {
-	struct run **place, *run;
+	struct run **place, *run = find_known(peer, spec);
 
 	if (!peer->by_token)
 		peer->by_token = calloc(TOKEN_PLACES, sizeof(struct run *));
 	if (!peer->by_token)
 		die_no_memory();
-	place = &peer->by_token[hash_run(spec->run_id, spec->attempt)];
-	for (run = *place; run; run = run->next)
-		if (run->attempt == spec->attempt && strcmp(run->run_id, spec->run_id) == 0)
-			break;
 	if (!run) {
+		place = &peer->by_token[hash_run(spec->run_id, spec->attempt)];
 		if (!make_room(peer)) {
 			err_say(err, EBUSY, "too many runs at once");
 			return NULL;
@@ -589,8 +602,6 @@ void peer_close(struct peer *peer, const char *why, uint64_t now_ms)
 						.attempt = NOTICE_NUMBER(peer->run->attempt),
 						.code = why });
 	}
-	if (keeper->is_draining && keeper->peer_count == 0 && !keeper->is_lending)
-		loop_end(&keeper->loop);
 	if (peer->on_over)
 		peer->on_over(peer, now_ms);
 	/* Last words, if the other end takes them at once; it may be gone as well. */

@@ -93,6 +93,9 @@ int peer_add_exchange(struct peer *peer, struct exchange *exchange) must_check;
 void peer_remove_exchange(struct peer *peer, const struct exchange *exchange);
 size_t peer_count_exchanges(const struct peer *peer); /* under way */
 
+/* Whether a token has named that run before, and it was not forgotten since. */
+bool peer_knows_run(const struct peer *peer, const struct run_spec *spec);
+
 /* The run that a token has named. NULL with what `err` says when there are too many. */
 struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64_t now_ms,
 			  struct err *err);

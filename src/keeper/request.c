@@ -109,6 +109,14 @@ static void count_token(const struct exchange *exchange, enum refusal refusal)
 						  : METRICS_TOKEN_INVALID]++;
 }
 
+/* A token's run begins with its first request; it has no end that could be waited for. */
+static bool may_begin(const struct peer *peer, const struct run_spec *spec)
+{
+	const struct keeper *keeper = peer->keeper;
+
+	return !keeper->is_draining || keeper->is_replaced || peer_knows_run(peer, spec);
+}
+
 /* INV-RUN-IDENTITY: the link's run, or the one that a token was signed for. */
 static enum refusal identify(struct exchange *exchange, const struct link_open *open,
 			     uint64_t now_ms)
@@ -126,6 +134,10 @@ static enum refusal identify(struct exchange *exchange, const struct link_open *
 		if (refusal != REFUSAL_NONE)
 			return refusal;
 		spec.attempt = token.attempt;
+		if (!may_begin(exchange->peer, &spec)) {
+			exchange->retry_s = 1; /* there may be another keeper then */
+			return REFUSAL_DRAINING;
+		}
 		run = peer_find_run(exchange->peer, &spec, now_ms, &err);
 		if (!run)
 			return REFUSAL_TOO_MANY_RUNS;
