@@ -3,6 +3,7 @@
 #include "cmd/control_client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -28,7 +29,7 @@ static int say_cannot_connect(const char *path, int error, struct err *err)
 	}
 }
 
-int control_dial(const char *path, int *ret_fd)
+int control_dial(const char *path, bool may_wait, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
 	struct sockaddr_un place = { .sun_family = AF_UNIX };
@@ -36,14 +37,16 @@ int control_dial(const char *path, int *ret_fd)
 	if (strlen(path) >= sizeof(place.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(place.sun_path, path, strlen(path) + 1);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (may_wait ? 0 : SOCK_NONBLOCK), 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&place, sizeof(place)) < 0)
+		return -errno;
+	if (!may_wait && fcntl(fd, F_SETFL, 0) < 0)
 		return -errno;
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-int control_connect(const char *address, int *ret_fd, struct err *err)
+static int connect_to(const char *address, bool may_wait, int *ret_fd, struct err *err)
 {
 	char path[STATE_PATH_MAX];
 	int r = 0;
@@ -56,8 +59,18 @@ int control_connect(const char *address, int *ret_fd, struct err *err)
 		snprintf(path, sizeof(path), "%s", address + 5);
 	if (r < 0)
 		return r;
-	r = control_dial(path, ret_fd);
+	r = control_dial(path, may_wait, ret_fd);
 	return r < 0 ? say_cannot_connect(path, -r, err) : 0;
+}
+
+int control_connect(const char *address, int *ret_fd, struct err *err)
+{
+	return connect_to(address, true, ret_fd, err);
+}
+
+int control_connect_now(const char *address, int *ret_fd, struct err *err)
+{
+	return connect_to(address, false, ret_fd, err);
 }
 
 int control_send(int fd, char letter, const char *words, size_t len, int passed_fd, struct err *err)

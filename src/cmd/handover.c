@@ -41,7 +41,7 @@ static void on_late(int number)
 static int dial(const char *path, int *ret_fd, struct err *err)
 {
 	const struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
-	int r = control_dial(path, ret_fd);
+	int r = control_dial(path, true, ret_fd);
 
 	if (r == -ENOENT || r == -ECONNREFUSED || r == -ENAMETOOLONG)
 		return 0;

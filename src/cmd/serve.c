@@ -261,16 +261,28 @@ static int write_certificate(const struct serve_config *config, const struct gat
 	return r;
 }
 
-/* Registers a gate with a shared keeper, and starts it. */
+/* Until a signal asks for the end, which is true, or the keeper says something, or has ended. */
+static bool wait_for_end(const struct gateway *gateway, int signal_fd, int wait_ms)
+{
+	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN },
+				{ .fd = gateway->status_fd, .events = POLLIN } };
+
+	while (poll(fds, ARRAY_LEN(fds), wait_ms) < 0)
+		if (errno != EINTR)
+			return true;
+	return fds[0].revents != 0;
+}
+
+/* Registers a gate with a shared keeper, and starts it. -ECANCELED: a signal has come first. */
 static int start_shared(const struct serve_config *config, struct gateway *gateway, int listener_fd,
-			int proxy_fd, struct err *err)
+			int proxy_fd, int signal_fd, struct err *err)
 {
 	const struct gateway_run run = { .connections = config->keeper.connections,
 					 .run_id = "gate",
 					 .has_egress = proxy_fd >= 0 };
 	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
 	_cleanup_close_ int link_fd = -1;
-	int fd = -1, type, r = text ? control_connect(config->shared, &fd, err) : -ENOMEM;
+	int fd = -1, type, r = text ? control_connect_now(config->shared, &fd, err) : -ENOMEM;
 
 	if (r == 0)
 		r = gateway_use_keeper(gateway, fd, &link_fd, err);
@@ -278,6 +290,10 @@ static int start_shared(const struct serve_config *config, struct gateway *gatew
 		r = control_send(fd, CONTROL_OPEN_GATE, "", 0, link_fd, err);
 	if (r < 0)
 		return r;
+	if (wait_for_end(gateway, signal_fd, -1)) {
+		close_fd(&gateway->status_fd); /* it has no last words for us */
+		return -ECANCELED;
+	}
 	type = status_receive(fd, -1, text, NULL);
 	if (type == STATUS_FAILED)
 		return err_say(err, EACCES, "%.500s", text);
@@ -291,18 +307,6 @@ static int start_shared(const struct serve_config *config, struct gateway *gatew
 	if (r == 0 && proxy_fd >= 0)
 		r = hand_over(gateway, "P", proxy_fd, err);
 	return r;
-}
-
-/* Until a signal asks for the end, which is true, or the keeper has ended by itself. */
-static bool wait_for_end(const struct gateway *gateway, int signal_fd, int wait_ms)
-{
-	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN },
-				{ .fd = gateway->status_fd, .events = POLLIN } };
-
-	while (poll(fds, ARRAY_LEN(fds), wait_ms) < 0)
-		if (errno != EINTR)
-			return true;
-	return fds[0].revents != 0;
 }
 
 /*
@@ -320,14 +324,18 @@ static int serve_shared(const struct serve_config *config, int listener_fd, int 
 	while (r == 0 && !is_over) {
 		struct gateway gateway = GATEWAY_INIT;
 
-		r = start_shared(config, &gateway, listener_fd, proxy_fd, err);
+		r = start_shared(config, &gateway, listener_fd, proxy_fd, signal_fd, err);
 		if (r == 0) {
 			has_served = true;
 			wait_ms = RETRY_FIRST_MS;
 			is_over = wait_for_end(&gateway, signal_fd, -1);
 		}
 		gateway_stop(&gateway, &summary);
-		if (!is_over && has_served && r != -EACCES) {
+		if (r == -ECANCELED) {
+			is_over = true;
+			r = 0;
+		}
+		if (!is_over && (has_served || r == -EAGAIN) && r != -EACCES) {
 			const struct gateway none = GATEWAY_INIT;
 
 			is_over = wait_for_end(&none, signal_fd, wait_ms);

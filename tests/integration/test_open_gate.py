@@ -3,8 +3,11 @@
 (INV-RUN-IDENTITY). What reaches the origin is checked for every single request."""
 import contextlib
 import json
+import pathlib
 import random
 import signal
+import socket
+import subprocess
 import threading
 import time
 
@@ -292,6 +295,45 @@ def test_a_keeper_that_is_started_again(origin):
     finally:
         gate.close()
         keeper.close()
+
+
+@contextlib.contextmanager
+def deaf_keeper(path, is_full):
+    """Somebody who listens where a keeper would, and never says anything; or takes nobody in."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, contextlib.ExitStack() as open_ones:
+        listener.bind(str(path))
+        listener.listen(0)
+        listener.settimeout(20)
+        if is_full:
+            knock = open_ones.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            knock.connect(str(path))
+            yield lambda: None
+        else:
+            yield lambda: open_ones.enter_context(listener.accept()[0]).recv(65536)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_gate_can_be_ended_while_its_keeper_is_deaf(tmp_path, is_full, number):
+    sockets = [tmp_path / name for name in ("gate.sock", "proxy.sock")]
+    with deaf_keeper(tmp_path / "keeper.sock", is_full) as hear:
+        process = subprocess.Popen(
+            [harness.BUILD / "src" / "warder", "gate", "--listen", f"unix:{sockets[0]}", "--proxy",
+             f"unix:{sockets[1]}", "--keeper", f"unix:{tmp_path}/keeper.sock"],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            checks.wait_until(lambda: all(path.exists() for path in sockets))
+            hear()  # it has asked, and waits for the answer
+            assert process.poll() is None
+            # A signal that comes before it is listened for ends it, too, but leaves the files.
+            status = f"/proc/{process.pid}/status"
+            checks.wait_until(lambda: int(pathlib.Path(status).read_text().split("SigBlk:")[1].split()[0], 16))
+            process.send_signal(number)
+            assert process.wait(timeout=20) == 0, process.stderr.read()
+            assert not any(path.exists() for path in sockets)
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def test_no_gate_without_a_key(origin):
