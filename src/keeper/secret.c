@@ -5,20 +5,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
-#include "base/clock.h"
 #include "base/die.h"
+#include "keeper/command.h"
 #include "sys/fd.h"
 
 #define VARIABLES_MAX 64
 #define LENT_MAX      64
-
-/* How long a command may take. */
-#define EXEC_MS 30000
+#define OUTPUTS_MAX   128
 
 struct secret {
 	size_t len;
@@ -58,6 +52,16 @@ void secret_lend(const char *name, char *value)
 	lent[lent_count++].value = value;
 }
 
+/* Commands that were run before they are needed. */
+static const struct command *outputs[OUTPUTS_MAX];
+static size_t output_count;
+
+void secret_lend_output(const struct command *command)
+{
+	assert(output_count < OUTPUTS_MAX);
+	outputs[output_count++] = command;
+}
+
 static void wipe(char *value)
 {
 	if (value)
@@ -66,7 +70,7 @@ static void wipe(char *value)
 
 void secret_forget_lent(void)
 {
-	variable_count = 0;
+	variable_count = output_count = 0;
 	while (lent_count > 0)
 		wipe(lent[--lent_count].value);
 }
@@ -130,70 +134,34 @@ static int read_file(const char *path, struct secret *secret, struct err *err)
 	return 0;
 }
 
-/* Reads to the end, for a time; 0 or -errno. */
-static int read_pipe(int fd, struct secret *secret)
+/* One that was run already, or that we run ourselves: then it may ask at our terminal. */
+static int find_output(const char *text, struct command **ret_own, struct bytes *ret_output,
+		       struct err *err)
 {
-	uint64_t deadline_ms = clock_now_ms() + EXEC_MS, now_ms;
-	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	const struct command_config config = { .text = text, .most_ms = COMMAND_MS };
+	int r;
 
-	while ((now_ms = clock_now_ms()) < deadline_ms) {
-		ssize_t n;
+	*ret_own = NULL;
+	for (size_t i = 0; i < output_count; i++)
+		if (strcmp(command_text(outputs[i]), text) == 0)
+			return command_output(outputs[i], ret_output, err);
+	r = command_run(&config, ret_own, err);
+	return r < 0 ? r : command_output(*ret_own, ret_output, err);
+}
 
-		if (poll(&ready, 1, (int)(deadline_ms - now_ms)) <= 0)
-			continue;
-		n = read(fd, secret->value + secret->len, sizeof(secret->value) - secret->len);
-		if (n == 0)
-			return 0;
-		if (n < 0)
-			return -errno;
-		secret->len += (size_t)n;
-		if (secret->len > SECRET_MAX)
-			return -E2BIG;
+static int read_exec(const char *text, struct secret *secret, struct err *err)
+{
+	struct command *own;
+	struct bytes output;
+	int r = find_output(text, &own, &output, err);
+
+	if (r == 0) {
+		memcpy(secret->value, output.data, output.len);
+		secret->len = output.len;
+		drop_line_end(secret);
 	}
-	return -ETIMEDOUT;
-}
-
-static int start_command(const char *command, int out_fd, pid_t *ret_pid)
-{
-	const char *const argv[] = { "sh", "-c", command, NULL };
-	posix_spawn_file_actions_t actions;
-	int r = posix_spawn_file_actions_init(&actions);
-
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-	if (r == 0)
-		r = posix_spawn(ret_pid, "/bin/sh", &actions, NULL, (char *const *)argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	return -r;
-}
-
-static int read_exec(const char *command, struct secret *secret, struct err *err)
-{
-	_cleanup_close_ int out_fd = -1, in_fd = -1;
-	int fds[2], status = 0, r;
-	pid_t pid = 0;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(err, errno, "create a pipe");
-	in_fd = fds[0];
-	out_fd = fds[1];
-	r = start_command(command, out_fd, &pid);
-	if (r < 0)
-		return err_set(err, -r, "secret exec:%.200s", command);
-	close_fd(&out_fd);
-	r = read_pipe(in_fd, secret);
-	if (r < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r < 0)
-		return err_set(err, -r, "secret exec:%.200s", command);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		return err_say(err, EIO, "secret exec:%.200s: the command failed (status %d)",
-			       command,
-			       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-	drop_line_end(secret);
-	return 0;
+	command_free(own);
+	return r;
 }
 
 static const struct {

@@ -12,6 +12,7 @@
 #define SECRET_MAX 65536
 
 struct secret;
+struct command;
 
 /*
  * Opens a source: "env:NAME", "file:PATH" or "exec:COMMAND", which the shell runs and whose
@@ -26,10 +27,16 @@ int secret_open(const char *source, struct secret **ret_secret, struct err *err)
  */
 void secret_lend(const char *name, char *value);
 
+/*
+ * A command that is done, for sources of the form "exec:COMMAND": it is not run again. Borrowed
+ * until secret_forget_lent.
+ */
+void secret_lend_output(const struct command *command);
+
 /* Wipes every variable that a secret was read from: it is not needed there any more. */
 void secret_forget_sources(void);
 
-/* Wipes what was lent, and leaves the variables: they are read again at a reload. */
+/* Wipes the values that were lent, and leaves the variables: they are read again at a reload. */
 void secret_forget_lent(void);
 
 /* The value, for as long as the secret lives. */
