@@ -367,7 +367,7 @@ def test_a_keeper_without_last_words_is_not_waited_for(keeper, carrier):
     carrier.gate.close()
     assert keeper.take(len(BYE)) == BYE
     assert "did not say how the run went" in carrier.failed()
-    assert 1.5 < time.monotonic() - started < 10
+    assert 1.5 < time.monotonic() - started < 30
 
 
 def test_a_gate_that_is_cut_off_in_a_message_leaves_no_goodbye(keeper, carrier):

@@ -104,10 +104,10 @@ result = []
 for address, port in {targets!r}:
     start = time.monotonic()
     try:
-        socket.create_connection((address, port), 5).close()
+        socket.create_connection((address, port), 30).close()
         result.append("connected")
     except OSError as error:
-        result.append(type(error).__name__ if time.monotonic() - start < 1 else "late")
+        result.append(type(error).__name__ if time.monotonic() - start < 20 else "late")
 """
 
 ELSEWHERE = [("api.test", 22), ("evil.test", 8443), ("93.184.216.34", 12345), ("2606:2800:220:1::1", 25), ("10.0.0.1", 1)]
@@ -158,14 +158,13 @@ import socket, time
 result = []
 for address in ("198.18.0.2", "93.184.216.34", "2606:2800:220:1::1"):
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
-    sock.settimeout(5)
-    start = time.monotonic()
+    sock.settimeout(30)
     try:
         sock.connect((address, 443))
         sock.send(b"x" * 1200)
         result.append(sock.recv(100).decode("latin-1"))
     except OSError as error:
-        result.append(time.monotonic() - start < 1 and type(error).__name__ != "TimeoutError")
+        result.append(type(error).__name__ != "TimeoutError")
 """) == [True] * 3
 
 

@@ -51,7 +51,7 @@ class Namespace:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=30)
         self.process.stdout.close()
 
 

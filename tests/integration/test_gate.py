@@ -40,7 +40,7 @@ class Gate:
     def stop(self):
         self.keeper.socket.close()
         self.listener.close()
-        assert self.process.wait(timeout=10) in (0, 125)
+        assert self.process.wait(timeout=30) in (0, 125)
 
 
 @pytest.fixture
@@ -333,7 +333,7 @@ def test_a_keeper_that_talks_nonsense_ends_the_gate(gate, message):
     agent = gate.connect(GET + b"\r\n")
     gate.keeper.request()
     gate.keeper.socket.sendall(message)
-    assert gate.process.wait(timeout=10) is not None
+    assert gate.process.wait(timeout=30) is not None
     with pytest.raises(ConnectionResetError):
         read_all(agent)
 
@@ -342,7 +342,7 @@ def test_without_its_keeper_the_gate_ends_and_so_do_its_sessions(gate):
     agent = gate.connect(GET + b"\r\n")
     gate.keeper.request()
     gate.keeper.socket.close()
-    assert gate.process.wait(timeout=10) is not None
+    assert gate.process.wait(timeout=30) is not None
     with pytest.raises(ConnectionResetError):
         read_all(agent)
 

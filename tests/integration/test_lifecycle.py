@@ -56,7 +56,7 @@ def test_a_signal_to_warder_reaches_the_agent(place, number):
         assert_says(process, "ready")
         send(process, number)
         assert_says(process, f"got {name}")
-        assert process.wait(timeout=10) == 9
+        assert process.wait(timeout=30) == 9
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda s: s.name)
@@ -65,7 +65,7 @@ def test_a_signal_nobody_catches_ends_the_run_as_it_would_the_command(place, num
     with running(place, "sh", "-c", "echo ready; exec sleep 60") as process:
         assert_says(process, "ready")
         send(process, number)
-        assert process.wait(timeout=10) == 128 + number
+        assert process.wait(timeout=30) == 128 + number
 
 
 def test_a_signal_in_the_first_moments_is_not_lost(place):
@@ -74,7 +74,7 @@ def test_a_signal_in_the_first_moments_is_not_lost(place):
             time.sleep(delay_ms / 1000)
             send(process, signal.SIGTERM)
             # Before warder has begun to listen, the signal ends warder itself.
-            assert process.wait(timeout=10) in (128 + signal.SIGTERM, -signal.SIGTERM)
+            assert process.wait(timeout=30) in (128 + signal.SIGTERM, -signal.SIGTERM)
 
 
 def test_stop_and_continue_reach_the_agent(place, mark):

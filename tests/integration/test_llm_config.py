@@ -163,7 +163,7 @@ def test_a_bad_file_is_a_run_not_started_and_changes_nothing(place, text, words)
     before = checks.tree(place.top)
     started = time.monotonic()
     done = place.run(*checks.LEAVE_MARKER, options=("--config", config), env=agent.KEY_ENV)
-    assert time.monotonic() - started < 3  # nobody waits for anybody
+    assert time.monotonic() - started < 20  # nobody waits for anybody
     assert done.returncode == 125, done
     checks.assert_one_line(done.stderr, words)
     assert agent.KEY not in done.stderr

@@ -353,7 +353,7 @@ def test_without_keeper_or_gate_streams_break_and_nothing_new_begins(place, orig
         assert run.python("result = 1 + 1") == 2
         started = time.monotonic()
         assert run.end() == 0
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 20
         assert "the gateway ended before the run did" in run.stderr()
     assert place.warder("audit", "verify", str(run.audit)).returncode == 0
 

@@ -152,7 +152,7 @@ def test_a_gate_ends_when_it_is_told_to_and_leaves_nothing(user_place, origin, n
         gate.wait()
         pids = gate.pids()
         os.kill(gate.process.pid, number)
-        assert gate.process.wait(timeout=10) == 0
+        assert gate.process.wait(timeout=30) == 0
         assert not os.path.exists(gate.path)
         for pid in pids.values():
             assert not os.path.exists(f"/proc/{pid}")
@@ -162,7 +162,7 @@ def test_a_gate_ends_when_it_is_told_to_and_leaves_nothing(user_place, origin, n
 def test_a_gate_that_loses_a_part_ends_with_an_error(user_place, origin, who):
     with agent.gate(user_place, *agent.llm(origin, "--run-id", "r")) as gate:
         agent.as_root("kill", "-KILL", gate.wait().pids()[who])
-        assert gate.process.wait(timeout=10) == 125
+        assert gate.process.wait(timeout=30) == 125
         assert "ended by itself" in gate.stderr()
         assert not os.path.exists(gate.path)
 
@@ -303,7 +303,7 @@ def test_a_token_that_expires_between_two_requests(shared, origin):
     post = agent.post(BODY, f"X-Run-Token: {token}")
     wire = shared.connect()
     assert wire.ask(post).status == 200
-    checks.wait_until(lambda: wire.ask(post).status == 401, 5)
+    checks.wait_until(lambda: wire.ask(post).status == 401)
 
 
 def test_what_warder_mints_is_accepted(shared, origin):

@@ -275,7 +275,7 @@ def test_the_second_signal_ends_it_at_once(keeper, number):
     keeper.verify()
 
 
-@pytest.mark.parametrize("timeout, least, most", [("1s", 0.9, 10), ("0", 0, 10)])
+@pytest.mark.parametrize("timeout, least, most", [("1s", 0.9, 60), ("0", 0, 60)])
 def test_the_end_waits_no_longer_than_it_may(user_place, origin, timeout, least, most):
     origin.script = shared.answer_or_stream
     config = shared.llm(origin, keeper={"drain_timeout": timeout})
@@ -283,7 +283,7 @@ def test_the_end_waits_no_longer_than_it_may(user_place, origin, timeout, least,
         wire = shared.open_stream(run)
         start = time.monotonic()
         keeper.send(signal.SIGTERM)
-        assert keeper.wait() == 0
+        assert keeper.wait(90) == 0
         assert least <= time.monotonic() - start < most
         assert not shared.read_to_end(wire)[1]
 

@@ -133,7 +133,7 @@ def kill_again_and_again(keeper, bank, dice):
         else:
             keeper.wait_for("ready")
             if kind > 0.2:
-                checks.wait_until(lambda seen=before: bank.count() > seen, 20)
+                checks.wait_until(lambda seen=before: bank.count() > seen)
                 time.sleep(dice.uniform(0, 0.5 if kind > 0.4 else 0.02))
         keeper.kill()
         keeper.start(wait=False)

@@ -89,7 +89,7 @@ def test_places_of_what_is_under_way_are_taken(user_place, origin):
     run.stream()
     new = take_over(old)
     with ending(old, new):
-        checks.wait_until(lambda: new.show("r-1")["run.concurrent"] == 2, 5)
+        checks.wait_until(lambda: new.show("r-1")["run.concurrent"] == 2)
         reply = run.ask()
         assert (reply.status, reply.code()) == (429, "too_many_at_once")
         run.abort(number)
@@ -215,7 +215,7 @@ class Crowd:
     def go_on(self, more=50):
         """Waits until a good deal more was done."""
         until = self.count + more
-        checks.wait_until(lambda: self.count >= until or self._faults, 20)
+        checks.wait_until(lambda: self.count >= until or self._faults)
 
     def stop(self):
         self.is_over.set()

@@ -128,7 +128,7 @@ def assert_nothing_left(place, keeper, runs, before):
     checks.wait_until(lambda: crowd.descriptors(keeper.pid) == before["descriptors"])
     assert listed(place, keeper) == 0
     if not IS_ASAN:  # whose allocator keeps what was freed
-        checks.wait_until(lambda: crowd.rss_kib(keeper.pid) < before["rss"] + BACK_KIB, 20)
+        checks.wait_until(lambda: crowd.rss_kib(keeper.pid) < before["rss"] + BACK_KIB)
     assert harness.mounts(place) == before["mounts"]
     assert not harness.cgroups(*runs.ids.values())
     assert sorted(os.listdir(place.workspace)) == ["crowd_agent"]

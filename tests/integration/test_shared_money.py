@@ -69,7 +69,7 @@ class LiteLLM(load.Bank):
     def rounds(self, count=2):
         """Waits until the log was asked for so many times more, and the answers have been read."""
         until = len(self.questions) + count + 1
-        checks.wait_until(lambda: len(self.questions) >= until, 20)
+        checks.wait_until(lambda: len(self.questions) >= until)
 
 
 @pytest.fixture
@@ -116,10 +116,10 @@ def test_the_log_settles_and_corrects(place, origin, litellm):
         assert ask(runs["stream"], "stream 0.125").is_complete
         # What nobody has told the cost of is reserved, and stays so while the log does not have it.
         litellm.rounds()
-        load.stands_at(keeper, "held", 0, RESERVE, seconds=1)
+        load.stands_at(keeper, "held", 0, RESERVE)
         for name in ("more", "less", "same"):
-            load.stands_at(keeper, name, "0.25", 0, seconds=1)
-        load.stands_at(keeper, "stream", "0.125", 0, seconds=1)
+            load.stands_at(keeper, name, "0.25", 0)
+        load.stands_at(keeper, "stream", "0.125", 0)
         assert set(reconciled(keeper).values()) == {0}
         for call, cost in zip(litellm.calls, ("0.03125", "0.5", "0.0625", "0.25", "0.125")):
             litellm.add_row(call, cost)
@@ -133,7 +133,7 @@ def test_the_log_settles_and_corrects(place, origin, litellm):
         litellm.rounds()
         assert reconciled(keeper)["corrected"] == 3
         for name, cost in (("held", "0.03125"), ("more", "0.5"), ("less", "0.0625")):
-            load.stands_at(keeper, name, cost, 0, seconds=1)
+            load.stands_at(keeper, name, cost, 0)
         lines = keeper.log("reconcile_differs")
         assert sorted(line["runId"] for line in lines) == ["held", "less", "more"]
         assert {line["code"] for line in lines} == {"corrected"}
@@ -241,11 +241,11 @@ def test_a_hold_without_a_row(place, origin, litellm):
         # Something under way is not released, however long it takes.
         number, reply = begin_stream(run, "endless")
         litellm.rounds(3)
-        load.stands_at(keeper, "r-1", 0, 2 * RESERVE, seconds=1)
+        load.stands_at(keeper, "r-1", 0, 2 * RESERVE)
         keeper.reload({"keeper": {"reconcile": OFTEN}})
         load.stands_at(keeper, "r-1", 0, RESERVE)
         litellm.rounds(3)
-        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
+        load.stands_at(keeper, "r-1", 0, RESERVE)
         run.abort(number)
         assert not reply.is_complete
         load.stands_at(keeper, "r-1", 0, 0)
@@ -274,13 +274,13 @@ def test_a_log_that_cannot_be_read(place, origin, litellm):
         for how in BROKEN.values():
             litellm.tell = how
             until = reconciled(keeper)["failed"] + 3
-            checks.wait_until(lambda enough=until: reconciled(keeper)["failed"] >= enough, 20)
-        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
+            checks.wait_until(lambda enough=until: reconciled(keeper)["failed"] >= enough)
+        load.stands_at(keeper, "r-1", 0, RESERVE)
         lines = keeper.log("reconcile_differs")
         assert {line["code"] for line in lines} == {"failed"} and all(line["text"] for line in lines)
         # Control: it is released when it can be read.
         litellm.tell = litellm.tell_rows
-        load.stands_at(keeper, "r-1", 0, 0, seconds=2)
+        load.stands_at(keeper, "r-1", 0, 0)
         run.close()
 
 
@@ -299,7 +299,7 @@ def test_a_log_that_is_slow(user_place, origin, litellm):
         begun = time.monotonic()
         while time.monotonic() < begun + 3:
             assert ask(run, "plain 0").status == 200
-        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
+        load.stands_at(keeper, "r-1", 0, RESERVE)
         assert len(litellm.questions) == 1
         litellm.is_over.set()
         load.stands_at(keeper, "r-1", 0, 0)
@@ -382,7 +382,7 @@ def test_a_client_that_leaves_is_settled(place, origin, litellm):
         run.abort(number)
         checks.wait_until(lambda: keeper.show("r-1")["run.concurrent"] == 0)
         litellm.rounds()
-        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
+        load.stands_at(keeper, "r-1", 0, RESERVE)
         litellm.add_row(litellm.calls[0], "0.125")
         load.stands_at(keeper, "r-1", "0.125", 0)
         outcome = checks.wait_until(lambda: keeper.records("outcome"))[0]
@@ -403,7 +403,7 @@ def test_a_keeper_that_was_killed_is_settled(place, origin, litellm):
         litellm.tell = BROKEN["an error"]
         keeper.start()
         checks.wait_until(lambda: reconciled(keeper)["failed"] >= 2)
-        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
+        load.stands_at(keeper, "r-1", 0, RESERVE)
         litellm.add_row(litellm.calls[0], "0.125")
         litellm.tell = litellm.tell_rows
         load.stands_at(keeper, "r-1", "0.125", 0)

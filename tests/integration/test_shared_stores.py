@@ -38,7 +38,7 @@ class Redis:
             ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", "0", "--unixsocket",
              str(self.top / "socket"), "--dir", str(self.top), "--save", "", "--appendonly", "yes",
              "--appendfsync", "always"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        checks.wait_until(self._answers, 20)
+        checks.wait_until(self._answers)
         return self
 
     def _answers(self):
@@ -116,7 +116,7 @@ def two_keepers(place, origin, server, **settings):
         made = [stack.enter_context(shared.keeper(place, shared.merge(
             settings, {"keeper": {"store": server.url}}))) for _ in range(2)]
         for keeper in made:
-            checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200, 20)
+            checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200)
         yield made
         for keeper in made:
             if keeper.is_alive():
@@ -343,7 +343,7 @@ def test_away_and_back_under_load(root_place, origin, server, bank, how):
                 server.freeze() if how == "frozen" else server.kill()
                 loads.wait_for(AWAY)
                 for keeper in keepers:
-                    checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 503, 20)
+                    checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 503)
                     status, text = keeper.get("/readyz")
                     assert status == 503 and "store" in text
                     assert postgres.PASSWORD not in text and "sesame" not in text
@@ -355,7 +355,7 @@ def test_away_and_back_under_load(root_place, origin, server, bank, how):
                 server.thaw() if how == "frozen" else server.start()
                 loads.wait_for(OK)
                 for keeper in keepers:
-                    checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200, 20)
+                    checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200)
                     load.Run(keeper.path, f"new-{keeper.top.name}").close()
         finally:
             loads.stop()
@@ -393,13 +393,13 @@ def test_streams_go_on_while_the_store_is_away(root_place, origin, server):
         run = load.Run(one.path, "r-1")
         number, reply = run.stream()
         server.kill()
-        checks.wait_until(lambda: one.get("/readyz")[0] == 503, 20)
+        checks.wait_until(lambda: one.get("/readyz")[0] == 503)
         origin.connections[0].send(upstream.chunk(b'data: {"usage":{"cost":0.25}}\n\n') + upstream.LAST_CHUNK)
         assert run.rest(number, reply).is_complete
         server.start()
-        checks.wait_until(lambda: one.get("/readyz")[0] == 200, 20)
+        checks.wait_until(lambda: one.get("/readyz")[0] == 200)
         # It was settled when it could be.
-        checks.wait_until(lambda: load.amounts(one.show("r-1")) == (decimal.Decimal("0.25"), 0), 10)
+        checks.wait_until(lambda: load.amounts(one.show("r-1")) == (decimal.Decimal("0.25"), 0))
         run.close()
 
 

@@ -42,9 +42,9 @@ def test_the_deadline_holds_whatever_is_done_to_the_pipes(place, script):
     start = time.monotonic()
     with open("/dev/zero", "rb") as zeros:
         result = place.json(PYTHON, "-S", "-c", script, stdin=zeros,
-                            options=("-t", "2s", "--grace", "100ms", "--output", "1K"), timeout=30)
+                            options=("-t", "2s", "--grace", "100ms", "--output", "1K"), timeout=60)
     assert result["errorCode"] == "timeout"
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
 
 
 SEND = """
@@ -74,23 +74,23 @@ try:
         time.sleep(0.01)
 except OSError:
     pass
-time.sleep(20)
+time.sleep(80)
 """
 
 
 def test_another_run_cannot_write_into_the_output_of_one_that_has_ended(place):
-    receiver = place.popen(PYTHON, "-S", "-c", RECEIVE, options=("-q", "-t", "25s"))
+    receiver = place.popen(PYTHON, "-S", "-c", RECEIVE, options=("-q", "-t", "80s"))
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not (place.workspace / "meet").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         start = time.monotonic()
-        result = place.json(PYTHON, "-S", "-c", SEND, timeout=30)
+        result = place.json(PYTHON, "-S", "-c", SEND)
     finally:
         subprocess.run(["kill", str(receiver.pid)], check=False)
         receiver.wait()
     assert result["stdout"] == "mine\nlent\n"  # control: while it ran, the other could
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30  # long before the other one ends
 
 
 def test_a_result_in_place_of_a_pipe_that_nobody_reads_is_refused_at_once(place):

@@ -68,7 +68,7 @@ class Wire:
     def __init__(self):
         self._left = b""
 
-    def more(self, timeout=20):
+    def more(self, timeout=60):
         """Whatever comes next; b"" at a clean end. Raises as a socket does."""
         if self._left:
             taken, self._left = self._left, b""
@@ -140,7 +140,7 @@ class SocketWire(Wire):
     def __init__(self, address):
         super().__init__()
         self.socket = socket.socket(socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX)
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
         self.socket.connect(address)
 
     def send(self, data):
@@ -246,7 +246,7 @@ class Run:
         """The agent ends; the exit status of the run."""
         self.process.stdin.close()
         self.process.stdout.read()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
     def kill(self):
         if self.process.poll() is None:
@@ -254,7 +254,7 @@ class Run:
         if not self.process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)
         self.process.stdout.close()
         self._stderr.close()
 
@@ -284,7 +284,7 @@ class Gate:
             except OSError:
                 return False
 
-        checks.wait_until(answers, 20)
+        checks.wait_until(answers)
         return self
 
     def connect(self):
@@ -304,12 +304,12 @@ class Gate:
     def end(self):
         if self.process.poll() is None:
             checks.send(self.process, signal.SIGTERM)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
     def kill(self):
         if self.process.poll() is None:
             checks.send(self.process, signal.SIGKILL)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)
         self._stderr.close()
 
 
@@ -408,7 +408,7 @@ def is_in_memory(needle, pid):
 # A clean end of a cut reply would be the worst that can happen: what such a client says to it.
 HTTP_CLIENT = """
 import http.client
-connection = http.client.HTTPConnection("127.0.0.1", {port}, timeout=20)
+connection = http.client.HTTPConnection("127.0.0.1", {port}, timeout=60)
 try:
     connection.request("POST", "/v1/chat/completions", b'{{"model":"m"}}')
     reply = connection.getresponse()

@@ -43,7 +43,10 @@ def tree(top):
     return found
 
 
-def wait_until(is_true, seconds=10):
+WAIT = 30  # seconds: nothing that is waited for takes that long, on a machine that is busy, unless it hangs
+
+
+def wait_until(is_true, seconds=WAIT):
     """Polls until `is_true` returns something true, and returns that."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -54,7 +57,7 @@ def wait_until(is_true, seconds=10):
     raise AssertionError("it did not happen in time")
 
 
-def wait_for_file(path, text="", seconds=10):
+def wait_for_file(path, text="", seconds=WAIT):
     """Waits until a file is there and holds `text`."""
 
     def holds():
@@ -71,7 +74,7 @@ def pids_of(marker):
     return [pid for pid, line in harness.processes().items() if marker in line]
 
 
-def wait_until_gone(marker, seconds=10):
+def wait_until_gone(marker, seconds=WAIT):
     wait_until(lambda: not pids_of(marker), seconds)
 
 
@@ -95,7 +98,7 @@ def running(place, *argv, options=("-q",), **kwargs):
     finally:
         if process.poll() is None:
             send(process, signal.SIGKILL)
-        process.communicate(timeout=20)  # whoever is left behind may hold the pipes
+        process.communicate(timeout=60)  # whoever is left behind may hold the pipes
 
 
 def assert_says(process, line):

@@ -55,7 +55,7 @@ class Messages:
 
     def __init__(self, sock):
         self.socket = sock
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
 
     def _read(self, size):
         data = b""

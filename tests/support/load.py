@@ -58,7 +58,7 @@ class Reply:
 class Run:
     """A run with a link of the test's; one request at a time."""
 
-    def __init__(self, path, run_id, account=None, timeout=20):
+    def __init__(self, path, run_id, account=None, timeout=60):
         self.run_id = run_id
         self._number = 0
         self.control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -221,7 +221,7 @@ def amounts(shown, whose="run"):
     return tuple(decimal.Decimal(str(shown[f"{whose}.{what}"])) for what in ("spent", "reserved"))
 
 
-def stands_at(keeper, run_id, spent, reserved, whose="run", seconds=10):
+def stands_at(keeper, run_id, spent, reserved, whose="run", seconds=checks.WAIT):
     """Waits until it does: what a call has cost may be counted a moment after its reply."""
     wanted = decimal.Decimal(spent), decimal.Decimal(reserved)
     shown = []

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import threading
 
-WAIT = 20  # seconds; nothing here takes that long unless it hangs
+WAIT = 60  # seconds; nothing here takes that long unless it hangs
 
 
 class Gone(Exception):

@@ -14,7 +14,7 @@ sockets = {}
 
 
 def do_open(host, port):
-    sock = socket.create_connection((host, port), timeout=20)
+    sock = socket.create_connection((host, port), timeout=60)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sockets[sock.fileno()] = sock
     return sock.fileno()
@@ -22,7 +22,7 @@ def do_open(host, port):
 
 def do_unix(path):
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(20)
+    sock.settimeout(60)
     sock.connect(path)
     sockets[sock.fileno()] = sock
     return sock.fileno()

@@ -57,12 +57,12 @@ def host(origin, name="api.test", secret=True):
 
 class _UnixHTTPConnection(http.client.HTTPConnection):
     def __init__(self, path):
-        super().__init__("keeper", timeout=20)
+        super().__init__("keeper", timeout=60)
         self._path = path
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
+        self.sock.settimeout(60)
         self.sock.connect(self._path)
 
 
@@ -135,7 +135,7 @@ class Keeper:
         lines = [json.loads(line) for line in self.stderr().splitlines()]
         return [line for line in lines if event in (None, line["event"])]
 
-    def wait_for(self, event, count=1, seconds=20):
+    def wait_for(self, event, count=1, seconds=60):
         """Until the log has so many lines of an event; the last of them."""
 
         def has_come():
@@ -160,7 +160,7 @@ class Keeper:
         self.send(signal.SIGHUP)
         return self.wait_for(event, count + 1)
 
-    def wait(self, seconds=20):
+    def wait(self, seconds=60):
         """Until it has ended by itself; its exit status. Sanitizers have nothing to say then."""
         status = self.process.wait(timeout=seconds)
         assert_clean(self.stderr())
@@ -177,7 +177,7 @@ class Keeper:
     def kill(self):
         if self.is_alive():
             self.send(signal.SIGKILL)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)
 
     # ---- what it can be asked ----
 

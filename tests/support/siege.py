@@ -88,7 +88,7 @@ class Keeper:
             assert self.process.poll() is None, self.log.read_text()
             found = self.notices(event)
             return found if len(found) >= count else None
-        return checks.wait_until(is_there, 20)
+        return checks.wait_until(is_there, 60)
 
     def reload(self):
         count = len(self.notices("reloaded"))
@@ -173,7 +173,7 @@ class Keeper:
         checks.wait_until(lambda: self.notices("draining"), 40)
         self.process.send_signal(signal.SIGTERM)  # the second time it means at once
         try:
-            status = self.process.wait(timeout=30)
+            status = self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -207,7 +207,7 @@ class Visitor:
 
     def __init__(self, made):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
         self.socket.connect(str(made.path))
         self.gate = None
 
@@ -291,10 +291,10 @@ class Caller:
     """Somebody at the door: what it is told, and its link if it comes in."""
 
     def __init__(self, made, first, context=None, raw=None):
-        raw = raw or socket.create_connection(("127.0.0.1", made.port), timeout=20)
+        raw = raw or socket.create_connection(("127.0.0.1", made.port), timeout=60)
         self.socket = (context or tls_context(made)).wrap_socket(raw, server_hostname="localhost")
         self.gate = link.Gate(self.socket)
-        self.gate.socket.settimeout(20)
+        self.gate.socket.settimeout(60)
         self.socket.sendall(first)
 
     def answer(self):
