@@ -88,17 +88,23 @@ def test_requests_of_a_run(place, origin):
 
 def test_requests_come_back_when_retry_after_says(user_place, origin):
     with limited(user_place, origin, limits={"requests": "1", "burst": 1}) as (_, run):
-        assert run.ask(POST).status == 200
-        reply = run.ask(POST)
+        for _ in range(100):  # of two within a second the other one is refused, as soon as there are two
+            reply = run.ask(POST)
+            if reply.status != 200:
+                break
         assert_limited(reply, "rate_limited", most=1)
         time.sleep(int(reply.value("retry-after")))
         assert run.ask(POST).status == 200
 
 
 def test_a_burst_is_a_seconds_requests_by_default(user_place, origin):
-    with limited(user_place, origin, limits={"requests": "30/m"}) as (_, run):
+    with limited(user_place, origin, limits={"requests": RARE}) as (_, run):  # at least one
         assert run.ask(POST).status == 200
-        assert_limited(run.ask(POST), "rate_limited", most=2)
+        assert_limited(run.ask(POST), "rate_limited", most=63)
+    with limited(user_place, origin, limits={"requests": "600/m"}) as (_, run):
+        begun = time.monotonic()
+        found = race(run, 40, 1)
+        assert 10 <= found.count(200) <= 11 + 10 * (time.monotonic() - begun)
 
 
 def test_what_was_refused_before_costs_nothing(user_place, origin):
@@ -343,30 +349,49 @@ def test_a_host_does_not_keep_streams_from_being_cut(user_place, origin, https, 
 # ---- time ----
 
 def test_time_of_a_run(user_place, origin):
+    before = time.monotonic()
     with limited(user_place, origin, limits={"duration": "2s"}) as (keeper, run):
-        assert run.ask(POST).status == 200
-        time.sleep(2.1)
-        reply = run.ask(POST)
-        assert (reply.status, reply.code()) == (429, "run_time_over")
-        # Control: one that begins now has time.
-        with keeper.run("--run-id", "r-2") as other:
-            assert other.ask(POST).status == 200
+        wait_for_its_end(run)
+        assert time.monotonic() - before > 1.9
+        # Control: one that begins now has time; a machine that is slower than that may try again.
+        checks.wait_until(lambda: has_time(keeper))
         run.end()
         # It does not begin anew with another link.
         checks.wait_until(lambda: "r-1" not in keeper.run_ids())
         with keeper.run("--run-id", "r-1") as again:
             assert again.ask(POST).code() == "run_time_over"
-        assert refusals(keeper) == ["run_time_over"] * 2
+        assert set(refusals(keeper)) == {"run_time_over"}
+
+
+def wait_for_its_end(run):
+    """Until its time is over; it is served up to then."""
+    while (reply := run.ask(POST)).status == 200:
+        time.sleep(0.05)
+    assert (reply.status, reply.code()) == (429, "run_time_over")
+
+
+def has_time(keeper):
+    run = load.Run(keeper.path, f"r-{time.monotonic_ns()}")
+    try:
+        return run.ask().status == 200
+    finally:
+        run.close()
 
 
 def test_a_stream_ends_with_the_time_of_its_run(place, origin):
     origin.script = shared.answer_or_stream
-    before = time.monotonic()  # the run begins between this and what follows
-    with limited(place, origin, limits={"duration": "2s"}) as (keeper, run):
-        after = time.monotonic()
-        shared.assert_cut(shared.open_stream(run), "run_time_over")
-        ended = time.monotonic()
-        assert ended - before > 1.9 and ended - after < 10
+    config = shared.llm(origin, limits={"duration": "3s"})
+    with shared.keeper(place, config) as keeper:
+        for number in range(10):  # until one was faster than its time
+            before = time.monotonic()  # the run begins between this and what follows
+            with keeper.run("--run-id", f"r-{number}") as run:
+                wire = run.connect()
+                wire.send(agent.post({"model": "m", "stream": True}))
+                if wire.head().status != 200:
+                    continue
+                shared.assert_cut(wire, "run_time_over")
+                assert time.monotonic() - before > 2.9
+                break
         checks.wait_until(lambda: [r["ended"] for r in keeper.records("outcome")] == ["run_time_over"])
 
 
@@ -561,14 +586,15 @@ def test_a_private_keeper_has_limits_too(place, origin, limit, code):
 
 def test_a_private_keepers_places_and_time(user_place, origin):
     origin.script = shared.answer_or_stream
-    limit = ("--limit", "run:concurrent=1,duration=2s")
-    with agent.run(user_place, *agent.llm(origin, *limit)) as run:
+    with agent.run(user_place, *agent.llm(origin, "--limit", "run:concurrent=1,duration=1h")) as run:
         wire = shared.open_stream(run)
         assert_limited(run.ask(POST), "too_many_at_once")
         leave(origin.connections[0], wire)
         checks.wait_until(lambda: run.ask(POST).status == 200)
-        time.sleep(2.1)
-        assert run.ask(POST).code() == "run_time_over"
+    before = time.monotonic()
+    with agent.run(user_place, *agent.llm(origin, "--limit", "run:concurrent=1,duration=2s")) as run:
+        wait_for_its_end(run)
+        assert time.monotonic() - before > 1.9
 
 
 def test_a_private_keepers_money_ends_streams(user_place, origin):
