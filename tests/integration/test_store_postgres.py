@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: MIT
 """Several keepers and one PostgreSQL, which goes away and comes back."""
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import time
 
+import checks
 import harness
 import postgres
 import pytest
 
 GRANTED, IS_REVOKED, HAS_LINK, UNREACHABLE = 0, 5, 6, 7
 PRICE = 5  # of a request in store_client's load
+# How long an answer may take: where it must come, and where it will not come.
+PATIENT_MS, HASTY_MS = 30000, 300
+ALIVE_MS = 5000  # who says every third of it that it lives does so in time, also on a busy machine
 
 
 class Client:
     """A keeper that is nothing but its store (tests/support/store_client.c)."""
 
-    def __init__(self, url, run="run", *times):
+    def __init__(self, url, run="run", alive_ms=15000, answer_ms=PATIENT_MS):
         self.process = subprocess.Popen(
-            [harness.BUILD / "tests/support/store_client", url, run, *map(str, times)],
+            [harness.BUILD / "tests/support/store_client", url, run, str(alive_ms), str(answer_ms)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def say(self, text):
@@ -37,6 +42,13 @@ class Client:
     def up(self):
         assert self.ask("wait")["reachable"] == 1
         return self
+
+    @contextlib.contextmanager
+    def hasty(self):
+        """Does not wait long for what it asks in here."""
+        self.ask(f"answer {HASTY_MS}")
+        yield
+        self.ask(f"answer {PATIENT_MS}")
 
     def kill(self):
         self.process.kill()
@@ -158,16 +170,22 @@ def test_the_schema_is_made_once_by_many_at_once(server, start):
     assert rows(server, "SELECT count(*) FROM warder.keepers") == [["8"]]
 
 
+def wait_for_its_death(is_dead):
+    """Of a keeper that is killed now: when it has not said for a while that it lives, and not before."""
+    killed = time.monotonic()
+    checks.wait_until(is_dead, 60, 0.1)
+    assert time.monotonic() - killed > ALIVE_MS / 1000 / 2
+
+
+@pytest.mark.waits
 def test_a_keeper_that_is_killed_leaves_its_money_and_no_places(server, start):
-    url, alive_ms = server.url(), 1500
-    doomed, other = (start(url, f"run{i}", alive_ms).up() for i in range(2))
+    url = server.url()
+    doomed, other = (start(url, f"run{i}", ALIVE_MS).up() for i in range(2))
     assert doomed.ask("reserve 10 10 100 5")["granted"] == 10
-    time.sleep(2 * alive_ms / 1000)
+    time.sleep(1.2 * ALIVE_MS / 1000)
     assert other.ask("reserve 1 10 100 5")["no_place"] == 1  # it lives, as long as it is there
     doomed.kill()
-    assert other.ask("reserve 1 10 100 5")["no_place"] == 1
-    time.sleep(1.2 * alive_ms / 1000)
-    assert other.ask("reserve 20 10 0 5")["granted"] == 10
+    wait_for_its_death(lambda: other.ask("reserve 20 10 0 5")["granted"] == 10)
     assert other.ask("read account:shared") == {
         "verdict": 0, "bytes": 0, "spent": 0, "reserved": 100, "concurrent": 10}
     assert other.ask("reserve 1 0 104 5")["no_money"] == 1
@@ -202,18 +220,17 @@ def test_of_a_keeper_that_ended_long_ago_only_the_money_stays(server, start):
     assert rows(server, "SELECT count(*) FROM warder.runs WHERE keeper IS NOT NULL") == [["0"]]
 
 
+@pytest.mark.waits
 def test_a_run_has_one_link_among_those_that_live(server, start):
-    url, alive_ms = server.url(), 1500
-    first, second = (start(url, f"run{i}", alive_ms).up() for i in range(2))
+    url = server.url()
+    first, second = (start(url, f"run{i}", ALIVE_MS).up() for i in range(2))
     assert first.ask("open r1")["verdict"] == GRANTED
     assert second.ask("open r1")["verdict"] == HAS_LINK
     assert second.ask("open r2")["verdict"] == GRANTED
-    time.sleep(2 * alive_ms / 1000)
+    time.sleep(1.2 * ALIVE_MS / 1000)
     assert second.ask("open r1")["verdict"] == HAS_LINK
     first.kill()
-    assert second.ask("open r1")["verdict"] == HAS_LINK
-    time.sleep(1.2 * alive_ms / 1000)
-    assert second.ask("open r1")["verdict"] == GRANTED
+    wait_for_its_death(lambda: second.ask("open r1")["verdict"] == GRANTED)
 
 
 def test_a_keeper_that_ends_in_order_leaves_no_link_and_no_hold(server, start):
@@ -225,9 +242,7 @@ def test_a_keeper_that_ends_in_order_leaves_no_link_and_no_hold(server, start):
     first.say("settle 1")
     first.say("close r1")
     first.end()  # r2 is not closed: it goes with its keeper
-    deadline = time.monotonic() + 5
-    while rows(server, "SELECT count(*) FROM warder.holds") != [["0"]]:
-        assert time.monotonic() < deadline
+    checks.wait_until(lambda: rows(server, "SELECT count(*) FROM warder.holds") == [["0"]])
     assert meter(server) == (5, 0, 0)
     assert second.ask("open r1")["verdict"] == GRANTED
     assert second.ask("open r2")["verdict"] == GRANTED
@@ -240,9 +255,7 @@ def test_a_revocation_is_news_elsewhere(server, start):
     assert first.ask("open r1")["verdict"] == GRANTED
     assert first.ask("news 1200") == "none"
     assert second.ask("revoke r1")["verdict"] == GRANTED
-    begin = time.monotonic()
-    assert first.ask("news 5000") == "revoked r1"
-    assert time.monotonic() - begin < 1.5
+    assert first.ask("news 60000") == "revoked r1"
     assert second.ask("open r1")["verdict"] == IS_REVOKED
 
 
@@ -255,10 +268,7 @@ STOPS = [signal.SIGKILL, signal.SIGQUIT, signal.SIGINT, signal.SIGKILL]
 def until_more_is_spent(server, runs):
     """Every run gets something through again."""
     before = [meter(server, f"run:{run}")[0] for run in runs]
-    deadline = time.monotonic() + 30
-    while any(meter(server, f"run:{run}")[0] <= spent for run, spent in zip(runs, before)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    checks.wait_until(lambda: all(meter(server, f"run:{run}")[0] > spent for run, spent in zip(runs, before)), 60, 0.1)
 
 
 def test_stopped_and_started_under_load_the_sums_are_right(own_server, start):
@@ -289,15 +299,13 @@ def test_stopped_and_started_under_load_the_sums_are_right(own_server, start):
 
 def test_what_got_no_answer_is_undone_even_if_it_is_done_later(own_server, start):
     """The server sleeps with requests in its socket, and does them when nobody waits any more."""
-    client = start(own_server.url(), "run", 15000, 300).up()
+    client = start(own_server.url(), "run").up()
     assert client.ask("reserve 1 0 0 5")["granted"] == 1  # makes the meters
     for _ in range(5):
         own_server.signal_all(signal.SIGSTOP)
-        begin = time.monotonic()
-        answer = client.ask("reserve 10 0 0 5")
-        assert answer["unreachable"] == 10
-        assert time.monotonic() - begin < 1.5
-        assert client.ask("reserve 10 0 0 5")["unreachable"] == 10  # at once
+        with client.hasty():
+            assert client.ask("reserve 10 0 0 5")["unreachable"] == 10
+            assert client.ask("reserve 10 0 0 5")["unreachable"] == 10  # at once
         own_server.signal_all(signal.SIGCONT)
         client.up()
         assert client.ask("read account:shared")["reserved"] == 5
@@ -307,34 +315,33 @@ def test_what_got_no_answer_is_undone_even_if_it_is_done_later(own_server, start
     assert rows(own_server, "SELECT count(*) FROM warder.holds") == [["0"]]
     client.end()
     # The control: some of those holds were really made, after they had been given up.
-    deadline = time.monotonic() + 10
-    while int(own_server.psql("SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'holds'")[0]) < 11:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    inserts = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'holds'"
+    checks.wait_until(lambda: int(own_server.psql(inserts)[0]) >= 11, pause_s=0.2)
 
 
 def test_an_old_connection_can_do_nothing_once_there_is_a_new_one(own_server, start):
     """Only its process sleeps: the keeper is back, and has undone, before what it asked is begun."""
-    client = start(own_server.url(), "run", 15000, 300).up()
+    client = start(own_server.url(), "run").up()
     assert client.ask("reserve 1 0 0 5")["granted"] == 1
     old = int(own_server.psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'warder'")[0])
     os.kill(old, signal.SIGSTOP)
-    assert client.ask("reserve 10 0 0 5")["unreachable"] == 10
+    with client.hasty():
+        assert client.ask("reserve 10 0 0 5")["unreachable"] == 10
     client.up()
     assert client.ask("read account:shared")["reserved"] == 5
     os.kill(old, signal.SIGCONT)
-    while os.path.exists(f"/proc/{old}"):
-        time.sleep(0.05)
+    checks.wait_until(lambda: not os.path.exists(f"/proc/{old}"))
     assert "this keeper has connected anew" in (own_server.top / "log").read_text()
     assert meter(own_server) == (0, 5, 0)
     assert rows(own_server, "SELECT count(*) FROM warder.holds") == [["1"]]
 
 
 def test_an_opening_that_got_no_answer_is_closed_again(own_server, start):
-    client = start(own_server.url(), "run", 15000, 300).up()
+    client = start(own_server.url(), "run").up()
     own_server.signal_all(signal.SIGSTOP)
-    assert client.ask("open r1")["verdict"] == UNREACHABLE
-    assert client.ask("open r1")["verdict"] == UNREACHABLE
+    with client.hasty():
+        assert client.ask("open r1")["verdict"] == UNREACHABLE
+        assert client.ask("open r1")["verdict"] == UNREACHABLE
     own_server.signal_all(signal.SIGCONT)
     client.up()
     assert client.ask("open r1")["verdict"] == GRANTED
@@ -344,25 +351,24 @@ def test_an_opening_that_got_no_answer_is_closed_again(own_server, start):
 @pytest.mark.waits
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_server_that_was_away_is_no_keeper_that_has_died(own_server, start, comes_back):
-    alive_ms = 4000
-    slow, quick = (start(own_server.url(), run, alive_ms).up() for run in ("slow", "quick"))
+    slow, quick = (start(own_server.url(), run, ALIVE_MS).up() for run in ("slow", "quick"))
     assert slow.ask("open r1")["verdict"] == GRANTED
     assert slow.ask("reserve 10 10 0 5")["granted"] == 10
     slow.process.send_signal(signal.SIGSTOP)
     own_server.end(signal.SIGKILL)
-    time.sleep(1.5 * alive_ms / 1000)
-    own_server.start()
     quick.ask("down")
+    time.sleep(1.5 * ALIVE_MS / 1000)
+    own_server.start()
     quick.up()
     assert quick.ask("open r1")["verdict"] == HAS_LINK
     assert quick.ask("reserve 1 10 0 5")["no_place"] == 1
     slow.process.send_signal(signal.SIGCONT if comes_back else signal.SIGKILL)
-    time.sleep(1.2 * alive_ms / 1000)
     if comes_back:
+        time.sleep(1.2 * ALIVE_MS / 1000)
         assert quick.ask("open r1")["verdict"] == HAS_LINK
         assert quick.ask("reserve 1 10 0 5")["no_place"] == 1
     else:
-        assert quick.ask("open r1")["verdict"] == GRANTED
+        checks.wait_until(lambda: quick.ask("open r1")["verdict"] == GRANTED, 60, 0.1)
         assert quick.ask("reserve 1 10 0 5")["granted"] == 1
 
 
@@ -415,8 +421,7 @@ def test_who_waits_in_a_circle_tries_again(own_server, start):
     other.say("SET LOCAL deadlock_timeout = '60s';")  # not who notices
     other.lock("run:run")
     client.say("reserve 10 0 0 5")  # has the account's meter, and waits for the run's
-    while not waiting(own_server):
-        pass
+    checks.wait_until(lambda: waiting(own_server))
     other.lock("account:shared")  # answered once the client has given way
     other.end()
     assert client.hear()["granted"] == 10
@@ -425,7 +430,7 @@ def test_who_waits_in_a_circle_tries_again(own_server, start):
 
 
 def test_a_transaction_that_is_locked_out_is_given_up_and_leaves_nothing(own_server, start):
-    client = start(own_server.url(), "run", 15000, 500).up()
+    client = start(own_server.url(), "run", 15000, 5000).up()  # which the server is told, too
     assert client.ask("reserve 1 0 0 5")["granted"] == 1
     locker = Locker(own_server)
     locker.lock("run:run")
@@ -445,10 +450,7 @@ def test_a_fault_has_no_password_in_it(server, start):
             ("postgresql://warder:hunter2@127.0.0.1:1/x", "hunter2"),
             ("postgresql://warder@127.0.0.1:1/x?password=hunter2&sslpassword=hunter3", "hunter")]:
         client = start(url)
-        deadline = time.monotonic() + 10
-        while "none was made yet" in (fault := client.ask("fault")):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        fault = checks.wait_until(lambda client=client: "none was made yet" not in (text := client.ask("fault")) and text)
         assert fault.startswith("PostgreSQL: no connection: "), fault
         assert word not in fault
         assert client.ask("reserve 3 0 0 0")["unreachable"] == 3
@@ -472,9 +474,7 @@ def test_a_newer_schema_is_refused(server, start):
     start(url).up()
     server.psql("UPDATE warder.version SET version = 2")
     client = start(url)
-    deadline = time.monotonic() + 10
-    while "version 2" not in (fault := client.ask("fault")):
-        assert time.monotonic() < deadline, fault
+    checks.wait_until(lambda: "version 2" in client.ask("fault"))
     assert client.ask("reserve 1 0 0 0")["unreachable"] == 1
     server.psql("UPDATE warder.version SET version = 1")
     client.up()
@@ -484,9 +484,7 @@ def test_a_role_without_the_right_to_make_a_schema_uses_one_that_is_there(server
     server.psql("CREATE ROLE guest LOGIN PASSWORD 'guest'")
     url = f"postgresql://guest:guest@/postgres?host={server.top}"
     client = start(url)
-    deadline = time.monotonic() + 10
-    while "permission denied" not in (fault := client.ask("fault")):
-        assert time.monotonic() < deadline, fault
+    checks.wait_until(lambda: "permission denied" in client.ask("fault"))
     start(server.url()).up()
     server.psql("GRANT USAGE ON SCHEMA warder TO guest; "
                 "GRANT ALL ON ALL TABLES IN SCHEMA warder TO guest; "

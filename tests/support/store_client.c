@@ -5,6 +5,7 @@
  *
  *   store_client URL RUN [ALIVE_MS [ANSWER_MS]]
  *
+ *   answer MS             ANSWER_MS from now on; a connection keeps what it was told of it
  *   wait                  until the store can be reached
  *   down                  until it cannot
  *   fault                 why not
@@ -54,6 +55,7 @@ static size_t held_count, held_size;
 static size_t done, counts[STORE_UNREACHABLE + 1];
 static char news[LINE_SIZE];
 static struct load load;
+static uint64_t alive_ms = STORE_ALIVE_MS;
 
 /* ---- turning ---- */
 
@@ -342,6 +344,12 @@ static void wait_until(bool is_reachable)
 	printf("reachable=%d after_ms=%" PRIu64 "\n", store->is_reachable, clock_now_ms() - begin);
 }
 
+static void do_answer(const char *arguments)
+{
+	store_postgres_set_times(store, strtoull(arguments, NULL, 10), alive_ms);
+	printf("answer\n");
+}
+
 static void do_wait(const char *arguments)
 {
 	(void)arguments;
@@ -403,6 +411,7 @@ static const struct {
 	{ "reserve", do_reserve }, { "settle", do_settle }, { "load", do_load },
 	{ "open", do_open },       { "close", do_close },   { "revoke", do_revoke },
 	{ "news", do_news },       { "read", do_read },     { "bench", do_bench },
+	{ "answer", do_answer },
 };
 
 static void obey(void)
@@ -433,8 +442,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	store->on_news = on_news;
+	if (argc > 3)
+		alive_ms = strtoull(argv[3], NULL, 10);
 	store_postgres_set_times(store, argc > 4 ? strtoull(argv[4], NULL, 10) : STORE_ANSWER_MS,
-				 argc > 3 ? strtoull(argv[3], NULL, 10) : STORE_ALIVE_MS);
+				 alive_ms);
 	while (!has_ended) {
 		turn(-1);
 		if (has_line)
