@@ -7,9 +7,6 @@ What is compared takes turns; a number is the median of the rounds. Processor ti
 processes that are named, not of clients and origins.
 """
 import argparse
-import base64
-import hashlib
-import hmac
 import json
 import os
 import pathlib
@@ -27,18 +24,13 @@ sys.path.insert(0, str(TOP / "tests/support"))
 import crowd  # noqa: E402
 
 REPLY_BYTES, BODY_BYTES, AT_ONCE = 1000, 2000, 64
-EXPIRY = 9999999999
 MONEY = {"limits": {"requests": "1000000/s", "spend": "1000000"}, "spend_reserve": "0.001"}
 RATE = {"limits": {"requests": "1000000/s"}}
 
 
 def tokens(place, count, first=10000):
     """A file of run tokens, all of one length."""
-    lines = []
-    for number in range(first, first + count):
-        text = f"bench-{number}|0|{EXPIRY}"
-        digest = hmac.new(crowd.TOKEN_KEY.encode(), text.encode(), hashlib.sha256).digest()
-        lines.append(f"{text}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}\n")
+    lines = [run_token.token(f"bench-{number}", crowd.TOKEN_KEY) + "\n" for number in range(first, first + count)]
     path = place.top / "tokens"
     path.write_text("".join(lines))
     return str(path)

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A shared keeper and those who attack it: at its control socket, on a link, at its door."""
 import array
-import base64
 import contextlib
-import hashlib
-import hmac
 import json
 import os
 import pathlib
@@ -21,21 +18,20 @@ import checks
 import harness
 import link
 import origin as upstream
+import run_token
+from run_token import FAR
 
-FAR = 4102444800
 KEYS = {"k1": "the first key, 0123456789abcdef", "k2": "the second key, 0123456789abcdef"}
 IS_SANITIZED = "asan" in harness.BUILD.name
 IDENTITY = "x-litellm-end-user-id"
 
 
 def sign(data, key=KEYS["k1"]):
-    data = data if isinstance(data, bytes) else data.encode()
-    digest = hmac.new(key.encode(), data, hashlib.sha256).digest()
-    return (data + b"." + base64.urlsafe_b64encode(digest).rstrip(b"=")).decode("latin-1")
+    return run_token.sign(data, key)
 
 
 def token(run_id, attempt=0, expiry=FAR, key=KEYS["k1"]):
-    return sign(f"{run_id}|{attempt}|{expiry}", key)
+    return run_token.token(run_id, key, attempt, expiry)
 
 
 # ---- the keeper ----
