@@ -33,8 +33,12 @@ def refused_links(keeper):
 
 # ---- what a run is given ----
 
-def test_a_run_has_the_keepers_llm_hosts_and_secrets(place, origin, https):
-    with shared.keeper(place, both(origin, https)) as keeper, keeper.run("--run-id", "r-1") as run:
+@pytest.mark.parametrize("link", ["unix", "tls"])
+def test_a_run_has_the_keepers_llm_hosts_and_secrets(place, origin, https, certificates, link):
+    https.script = lambda connection: [connection.answer(request.values("x-key")[0].encode())
+                                       for request in connection.requests()]
+    with shared.keeper(place, both(origin, https), certificates=certificates) as keeper, \
+            keeper.run_of(link, "r-1", "-v") as run:
         assert run.ask(POST).status == 200
         request = origin.requests[0]
         assert request.values("authorization") == [f"Bearer {shared.KEY}"]
@@ -42,7 +46,7 @@ def test_a_run_has_the_keepers_llm_hosts_and_secrets(place, origin, https):
         environ = run.python(ENVIRON)
         assert environ["RUN_ID"] == "r-1"
         reply = egress.ask(run, egress.request("GET", "/", f"X-Key: {environ['API_TOKEN']}"))
-        assert reply.status == 200
+        assert (reply.status, reply.body) == (200, environ["API_TOKEN"].encode())  # and not what was sent
         assert https.requests[0].values("x-key") == [shared.TOKEN]
         # What is not in its configuration is not to be had.
         reply = egress.ask(run, host="other.test")
@@ -50,6 +54,10 @@ def test_a_run_has_the_keepers_llm_hosts_and_secrets(place, origin, https):
         assert run.end() == 0
         assert "3 requests, 1 refused" in run.stderr()
         assert str(keeper.audit) in run.stderr()
+        assert "refused: other.test" in run.stderr() and ", cgroup " in run.stderr()
+        shared.assert_clean(run.stderr())
+        for value in (shared.KEY, shared.TOKEN, shared.TOKEN_KEY):
+            assert value not in run.stderr() and value not in environ.values()
     assert {record["runId"] for record in keeper.records()} == {"r-1"}
     keeper.verify()
 

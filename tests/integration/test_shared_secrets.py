@@ -36,22 +36,26 @@ def everything(place, origin, https, source):
     return config, {"LLM_KEY": "", "API_TOKEN": "", "TOKEN_KEY": ""}
 
 
+@pytest.mark.parametrize("link", ["unix", "tls"])
 @pytest.mark.parametrize("source", ["env", "file", "exec"])
-def test_secrets_are_in_no_memory_but_the_keepers(place, origin, https, source):
-    """What a core dump of each process would show while requests are under way."""
+def test_secrets_are_in_no_memory_but_the_keepers(place, origin, https, certificates, source, link):
+    """What a core dump of each process would show while requests are under way. A machine of runs that
+    come over TLS holds none at all: nothing of the keeper is on it."""
     need_memory()
     origin.script = shared.answer_or_stream
     https.script = lambda connection: [connection.answer(VALUES["token"])
                                        for _ in connection.requests()]
     config, env = everything(place, origin, https, source)
-    with shared.keeper(place, config, env=env) as keeper, keeper.run("-v") as run:
+    with shared.keeper(place, config, env=env, certificates=certificates) as keeper, \
+            keeper.run_of(link, "r-1", "-v") as run:
         placeholder = run.python("import os; result = os.environ['API_TOKEN']")
         shared.open_stream(run)
         reply = egress.ask(run, egress.request("GET", "/", f"X-Key: {placeholder}"))
         assert reply.body == placeholder.encode()
         assert https.requests[0].values("x-key") == [shared.TOKEN]
         pids = {**run.pids(), "shared": keeper.pid()}
-        assert set(pids) == {"supervisor", "gate", "init", "agent", "shared"}
+        carrier = {"carrier"} if link == "tls" else set()
+        assert set(pids) == {"supervisor", "gate", "init", "agent", "shared"} | carrier
         for name, value in VALUES.items():
             found = {who for who, pid in pids.items() if agent.is_in_memory(value, pid)}
             assert found == {"shared"}, name  # the control is in it

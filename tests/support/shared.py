@@ -16,6 +16,7 @@ import checks
 import harness
 import metrics
 import origin as upstream
+import run_token
 
 IS_SANITIZED = "asan" in harness.BUILD.name
 
@@ -84,6 +85,7 @@ class Keeper:
         self.file = self.top / "keeper.json"
         self.process = None
         self._log = None
+        self._holder = self.port = self.ca = None  # of the door for other machines
         self.config = {
             "audit": {"file": str(self.audit)},
             "keeper": {"control": self.address, "admin": f"unix:{self.admin_path}",
@@ -103,6 +105,18 @@ class Keeper:
         new.chmod(0o600)
         self.place.own(new)
         new.rename(self.file)
+
+    def listen(self, certificates):
+        """Takes runs of other machines as well: those that come with a token."""
+        self._holder, self.port = upstream.refusing_port()
+        self.ca = certificates.ca
+        self.env["SANDBOX_ENABLED"] = "1"
+        copies = {name: self.place.write(self.top / name, (certificates.top / name).read_text(), 0o600)
+                  for name in ("keeper.pem", "keeper.key")}
+        keys = self.config["keeper"].get("token_keys", {"k1": "env:TOKEN_KEY"})
+        self.configure({"keeper": {"listen": f"tls:127.0.0.1:{self.port}", "cert": str(copies["keeper.pem"]),
+                                   "cert_key": f"file:{copies['keeper.key']}", "token_keys": keys}})
+        return self
 
     # ---- the process ----
 
@@ -179,6 +193,13 @@ class Keeper:
             self.send(signal.SIGKILL)
         self.process.wait(timeout=60)
 
+    def close(self):
+        """Whatever is left of it."""
+        if self.process:
+            self.kill()
+        if self._holder:
+            self._holder.close()
+
     # ---- what it can be asked ----
 
     def warder(self, verb, *words, place=None, **kwargs):
@@ -252,6 +273,14 @@ class Keeper:
             yield made
             assert_clean(made.stderr())
 
+    def run_of(self, link, run_id, *options, **kwargs):
+        """A run of that name: of this machine ("unix"), or as if of another one ("tls")."""
+        if link == "unix":
+            return self.run("--run-id", run_id, *options, **kwargs)
+        env = {"LLM_KEY": "none", "RUN_TOKEN": run_token.token(run_id, TOKEN_KEY)}
+        return agent.run(self.place, "--keeper", f"tls:localhost:{self.port}", "--keeper-ca", str(self.ca),
+                         "--keeper-token", "env:RUN_TOKEN", *options, env=env, **kwargs)
+
 
 def _strip(config):
     return {key: _strip(value) if isinstance(value, dict) else value
@@ -259,16 +288,20 @@ def _strip(config):
 
 
 @contextlib.contextmanager
-def keeper(place, config=None, *options, env=None, **kwargs):
-    """A keeper that serves, and ends with the block; sanitizers have nothing to say about it."""
+def keeper(place, config=None, *options, env=None, certificates=None, **kwargs):
+    """A keeper that serves, and ends with the block; sanitizers have nothing to say about it.
+
+    With certificates it takes runs of other machines, too."""
     made = Keeper(place, config, env)
-    made.start(*options, **kwargs)
+    if certificates:
+        made.listen(certificates)
     try:
+        made.start(*options, **kwargs)
         yield made
         if made.is_alive():
             assert made.end() == 0, made.stderr()
     finally:
-        made.kill()
+        made.close()
 
 
 # ---- streams ----
