@@ -481,23 +481,20 @@ def test_a_token_of_the_connection_is_no_token_of_its_requests(hosts, proxy, htt
     check_hosts(hosts, https, 1)
 
 
-def test_what_has_no_place_for_a_token_is_refused(hosts, proxy, https):
-    """Bytes that are no HTTP, through CONNECT and through SOCKS."""
-    with contextlib.closing(agent.SocketWire(str(proxy.proxy))) as wire:
-        wire.send(b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n%s\r\n\r\n" %
-                  with_token(siege.token("mine")).encode())
-        assert wire.head().status == 200
-        wire.send(b"SSH-2.0-x\r\n")
-        with contextlib.suppress(ConnectionError):
-            assert wire.receive(100, 20) == b""
-    with contextlib.closing(agent.SocketWire(str(proxy.proxy))) as wire:
-        wire.send(b"\5\1\0")
-        with contextlib.suppress(ConnectionError, AssertionError):
-            assert wire.exactly(2) == b"\5\0"
-            wire.send(b"\5\1\0\3\10api.test" + (443).to_bytes(2, "big") + b"SSH-2.0-x\r\n")
-            while wire.receive(100, 20):
-                pass
-    assert https.requests == [] and not hosts.records(event="decision", allowed=True)
+@pytest.mark.parametrize("way", ["tunnel", "socks"])
+def test_what_has_no_place_for_a_token_is_refused(hosts, proxy, https, way):
+    """Bytes that are no HTTP, through CONNECT, also with a token, and through SOCKS."""
+    make = getattr(proxy, way)
+    for lines in ((), (with_token(siege.token("mine")),)) if way == "tunnel" else ((),):
+        with contextlib.closing(make(*lines)) as wire:
+            with contextlib.suppress(ConnectionError):
+                wire.send(b"SSH-2.0-x\r\n")
+                assert wire.receive(100, 60) == b""
+    assert https.connections == [] and not hosts.records(event="decision", allowed=True)
+    with contextlib.closing(proxy.connect(way=make)) as wire:  # the control: the same way, with a token
+        reply = wire.ask(b"GET /mine/x HTTP/1.1\r\nHost: api.test\r\n%s\r\n\r\n" % with_token(siege.token("mine")).encode())
+        assert reply.status == 200
+    check_hosts(hosts, https, 1)
 
 
 def test_a_hostile_gate_has_no_more_than_its_tokens(keeper, origin):

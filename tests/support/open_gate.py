@@ -43,12 +43,26 @@ class Gate:
     def wire(self):
         return agent.SocketWire(self.address)
 
-    def connect(self, *lines, host="api.test", alpn="http/1.1"):
-        """A connection to a host through the proxy, with TLS as its clients speak it."""
+    def tunnel(self, *lines, host="api.test"):
+        """A connection to a host through the proxy, by CONNECT."""
         wire = agent.SocketWire(str(self.proxy))
         wire.send(b"CONNECT %s:443 HTTP/1.1\r\nHost: %s:443\r\n%s\r\n" % (
             host.encode(), host.encode(), b"".join(line.encode() + b"\r\n" for line in lines)))
         assert wire.head().status == 200
+        return wire
+
+    def socks(self, host="api.test"):
+        """The same by SOCKS."""
+        wire = agent.SocketWire(str(self.proxy))
+        wire.send(b"\5\1\0")
+        assert wire.exactly(2) == b"\5\0"
+        wire.send(b"\5\1\0\3%c%s" % (len(host), host.encode()) + (443).to_bytes(2, "big"))
+        assert wire.exactly(10)[:2] == b"\5\0"
+        return wire
+
+    def connect(self, *lines, host="api.test", alpn="http/1.1", way=None):
+        """A connection to a host through the proxy, with TLS as its clients speak it."""
+        wire = (way or self.tunnel)(*lines, host=host)
         context = ssl.create_default_context(cafile=str(self.ca))
         context.set_alpn_protocols([alpn])
         wire.socket = context.wrap_socket(wire.socket, server_hostname=host)
