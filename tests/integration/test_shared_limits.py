@@ -426,6 +426,50 @@ def test_all_runs_share_the_limits_of_a_host(user_place, https, name):
         assert {line["meter"] for line in keeper.log("limit_reached")} == {f"host:{name}"}
 
 
+def test_bytes_of_an_account(user_place, origin):
+    config = shared.llm(origin, account_limits={"team-7": {"bytes": "2000"}})
+    large = agent.post({"model": "m", "x": "y" * 900})
+    with shared.keeper(user_place, config) as keeper, \
+            keeper.run("--billing-account", "team-7") as one, \
+            keeper.run("--billing-account", "team-7") as two, \
+            keeper.run("--billing-account", "team-8") as other:
+        assert [run.ask(large).status for run in (one, two)] == [200] * 2
+        for run in (one, two):
+            assert_limited(run.ask(large), "bytes_used_up", "account")
+        assert other.ask(large).status == 200  # the control
+        assert {line["meter"] for line in keeper.log("limit_reached")} == {"account:team-7"}
+    assert len(origin.requests) == 3
+
+
+def test_bytes_of_a_host(user_place, https):
+    https.script = lambda connection: [connection.answer(b"x" * 1500) for _ in connection.requests()]
+    config = shared.merge(shared.host(https, secret=False), shared.host(https, "other.test", False))
+    config["allow"] = ["api.test", "other.test"]
+    config["host_limits"] = {"api.test": {"bytes": "2000"}}
+    with shared.keeper(user_place, config) as keeper, keeper.run() as one, keeper.run() as two:
+        assert [egress.ask(run).status for run in (one, two)] == [200] * 2  # nobody knew before
+        for run in (one, two):
+            assert_limited(egress.ask(run), "bytes_used_up", "host")
+        assert egress.ask(one, host="other.test").status == 200  # the control
+        assert {line["meter"] for line in keeper.log("limit_reached")} == {"host:api.test"}
+    assert len(https.requests) == 3
+
+
+def test_places_of_a_host(user_place, origin, https):
+    origin.script = shared.answer_or_stream
+    config = shared.merge(shared.llm(origin), shared.host(https, secret=False))
+    config["host_limits"] = {"127.0.0.1": {"concurrent": 2}}
+    with shared.keeper(user_place, config) as keeper, keeper.run() as one, keeper.run() as two:
+        wires = [shared.open_stream(run) for run in (one, two)]
+        for run in (one, two):
+            assert_limited(run.ask(POST), "too_many_at_once", "host")
+        assert egress.ask(one).status == 200  # the control: another host has room
+        origin.connections[0].send(upstream.LAST_CHUNK)
+        wires[0].until(upstream.LAST_CHUNK)
+        checks.wait_until(lambda: two.ask(POST).status == 200)
+        assert {line["meter"] for line in keeper.log("limit_reached")} == {"host:127.0.0.1"}
+
+
 def test_the_llm_is_a_host_too(user_place, origin):
     config = shared.llm(origin, host_limits={"127.0.0.1": {"requests": RARE, "burst": 1}})
     with shared.keeper(user_place, config) as keeper, keeper.run() as one, keeper.run() as two:
