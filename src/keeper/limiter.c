@@ -91,6 +91,26 @@ static void add_claim(struct hold *hold, const char *kind, const char *name,
 		hold->exchange->most_bytes = limits->bytes;
 }
 
+/*
+ * Those of its body, as far as that is known: some has come by now, where the model had to be known
+ * first. Where nothing is limited nothing is held; and what is said to be more than any limit,
+ * which may be anything, is as good as one byte more than the largest.
+ */
+static uint64_t count_bytes(const struct exchange *exchange,
+			    const struct store_reservation *reservation)
+{
+	uint64_t most = 0, bytes = exchange->sent_bytes;
+
+	for (size_t i = 0; i < reservation->claim_count; i++)
+		if (reservation->claims[i].limits.bytes > most)
+			most = reservation->claims[i].limits.bytes;
+	if (most == 0)
+		return 0;
+	if (exchange->has_length && __builtin_add_overflow(bytes, exchange->body_left, &bytes))
+		bytes = UINT64_MAX;
+	return bytes <= most ? bytes : most + 1;
+}
+
 static bool costs_money(const struct store_reservation *reservation)
 {
 	for (size_t i = 0; i < reservation->claim_count; i++)
@@ -172,9 +192,7 @@ bool limiter_ask(struct exchange *exchange)
 	add_claim(hold, "account", run->account, account);
 	add_claim(hold, "host", host ? host->name : "", host ? &host->limits : NULL);
 	name_hold(hold);
-	/* Of its body some has come by now, where the model had to be known first. */
-	hold->reservation.bytes = exchange->sent_bytes +
-				  (exchange->has_length ? exchange->body_left : 0);
+	hold->reservation.bytes = count_bytes(exchange, &hold->reservation);
 	hold->reservation.spend = costs_money(&hold->reservation) ? config->spend_reserve : 0;
 	exchange->hold = &hold->reservation;
 	if (keeper->asked)

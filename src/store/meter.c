@@ -56,7 +56,7 @@ static bool has_token(struct meter *meter, const struct limits *limits, uint64_t
 	return false;
 }
 
-/* Not past what can be held: it is more than any limit. */
+/* Not past what can be held. Only what has no limit comes there, and of that it does not matter. */
 static void add(uint64_t *sum, uint64_t amount)
 {
 	if (__builtin_add_overflow(*sum, amount, sum) || *sum > METER_MAX)
@@ -73,7 +73,9 @@ static bool has_left(uint64_t limit, uint64_t used, uint64_t held, uint64_t aske
 {
 	uint64_t sum;
 
-	if (limit == 0 || limit > METER_MAX)
+	if (limit == 0)
+		return true;
+	if (limit > METER_MAX)
 		limit = METER_MAX;
 	return !__builtin_add_overflow(used, held, &sum) &&
 	       !__builtin_add_overflow(sum, asked, &sum) && sum <= limit;
@@ -99,21 +101,27 @@ enum store_verdict meter_test(struct meter *meter, const struct limits *limits, 
 void meter_hold(struct meter *meter, const struct limits *limits, uint64_t bytes, uint64_t spend)
 {
 	meter->concurrent++;
-	meter->bytes_held += bytes;
-	meter->reserved += spend;
+	add(&meter->bytes_held, bytes);
+	add(&meter->reserved, spend);
 	if (limits->rate_milli > 0)
 		meter->missing_micro += TOKEN;
 }
 
+/* Of what was added; which may be more than was counted, see there. */
 static void drop(uint64_t *held, uint64_t amount)
 {
-	assert(amount <= *held);
-	*held -= amount;
+	*held -= amount < *held ? amount : *held;
+}
+
+static void leave_place(struct meter *meter)
+{
+	assert(meter->concurrent > 0);
+	meter->concurrent--;
 }
 
 void meter_undo(struct meter *meter, const struct limits *limits, uint64_t bytes, uint64_t spend)
 {
-	drop(&meter->concurrent, 1);
+	leave_place(meter);
 	drop(&meter->bytes_held, bytes);
 	drop(&meter->reserved, spend);
 	if (limits->rate_milli > 0)
@@ -122,7 +130,7 @@ void meter_undo(struct meter *meter, const struct limits *limits, uint64_t bytes
 
 void meter_end(struct meter *meter, uint64_t bytes_held, uint64_t bytes)
 {
-	drop(&meter->concurrent, 1);
+	leave_place(meter);
 	drop(&meter->bytes_held, bytes_held);
 	add(&meter->bytes, bytes);
 }
@@ -134,8 +142,8 @@ void meter_take_place(struct meter *meter)
 
 void meter_restore(struct meter *meter, uint64_t bytes, uint64_t spend)
 {
-	meter->bytes_held += bytes;
-	meter->reserved += spend;
+	add(&meter->bytes_held, bytes);
+	add(&meter->reserved, spend);
 }
 
 void meter_release(struct meter *meter, uint64_t bytes, uint64_t spend)

@@ -31,6 +31,12 @@ def assert_limited(reply, code, scope="run", most=3600):
     assert 1 <= int(reply.value("retry-after")) <= most
 
 
+def egress_head(size=0):
+    """An OPEN for the host of shared.host()."""
+    return link.head("/x", framing=link.LENGTH if size else link.NONE, length=size, kind=1,
+                     host="api.test:443", is_tls=1)
+
+
 def refusals(keeper):
     return [r["reason"] for r in keeper.records("decision") if not r["allowed"]]
 
@@ -171,6 +177,24 @@ def test_a_reply_of_more_than_a_limit_is_cut(place, origin):
         assert wire.until(upstream.LAST_CHUNK).count(b"data: ") == 8
 
 
+@pytest.mark.parametrize("limits", [{"requests": "1000"}, {"bytes": "4000"}], ids=["none", "some"])
+def test_no_announcement_uses_up_bytes(user_place, origin, https, limits):
+    """A run says that it will send more than there is; the others of its host go on."""
+    config = shared.merge(shared.llm(origin), shared.host(https, secret=False))
+    config.update(host_limits={"api.test": limits})
+    with shared.keeper(user_place, config) as keeper:
+        runs = [load.Run(keeper.path, f"r-{n}") for n in range(2)]
+        for number, size in enumerate((2**62, 2**62 - 4), 1):
+            runs[0].send(link.OPEN, number, egress_head(size))
+        for run in runs:
+            run.send(link.OPEN, 9, egress_head(10))
+            run.send(link.DATA, 9, b"0123456789")
+            run.send(link.END, 9, link.fields(()))
+            reply = run.rest(9, run.head(9))
+            assert (reply.status, reply.is_complete) == (200, True)
+            run.close()
+
+
 # ---- money ----
 
 @pytest.mark.parametrize("body", [{"model": "m"}, {"model": "m", "stream": True}],
@@ -290,10 +314,6 @@ def test_hosts_cost_no_money(user_place, origin, https):
         assert run.ask(POST).status == 200
         assert_limited(run.ask(POST), "budget_exceeded")
         assert [egress.ask(run).status for _ in range(2)] == [200] * 2
-
-
-def egress_head():
-    return link.head("/x", method="GET", framing=link.NONE, kind=1, host="api.test:443", is_tls=1)
 
 
 def test_hosts_and_llms_in_one_turn_when_the_money_is_used_up(user_place, origin, https):

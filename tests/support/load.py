@@ -97,7 +97,7 @@ class Run:
         kind, exchange, size = struct.unpack("<III", self._read(12))
         return kind, exchange, self._read(size)
 
-    def _send(self, kind, exchange, payload=b""):
+    def send(self, kind, exchange, payload=b""):
         try:
             self.socket.sendall(struct.pack("<III", kind, exchange, len(payload)) + payload)
         except ConnectionError as error:
@@ -109,9 +109,9 @@ class Run:
         head = (struct.pack("<BBBBQ", 0, 0, 1, link.LENGTH, len(body)) + link.text("POST") +
                 link.text("") + link.text(path) +
                 link.fields([("content-type", "application/json")]))
-        self._send(link.OPEN, self._number, head)
-        self._send(link.DATA, self._number, body)
-        self._send(link.END, self._number, link.fields(()))
+        self.send(link.OPEN, self._number, head)
+        self.send(link.DATA, self._number, body)
+        self.send(link.END, self._number, link.fields(()))
         return self._number
 
     def head(self, number):
@@ -130,7 +130,7 @@ class Run:
                 continue
             if kind == link.DATA:
                 reply.body += payload
-                self._send(link.CREDIT, number, struct.pack("<I", len(payload)))
+                self.send(link.CREDIT, number, struct.pack("<I", len(payload)))
             else:
                 assert kind in (link.END, link.ABORT), kind
                 reply.is_complete = kind == link.END
@@ -159,7 +159,7 @@ class Run:
         return number, self.rest(number, reply, b"\n\n")
 
     def abort(self, number):
-        self._send(link.ABORT, number)
+        self.send(link.ABORT, number)
 
     def close(self):
         self.control.close()

@@ -48,9 +48,12 @@ local function count_missing(claim)
 	return math.max(0, missing - waited_us * claim.rate / 1e9)
 end
 
--- Nothing is counted past MOST, so nothing may go there.
+-- Nothing is counted past MOST. Without a limit nothing is refused, even there.
 local function exceeds(used, more, limit)
-	if is_zero(limit) or is_less(MOST, limit) then
+	if is_zero(limit) then
+		return false
+	end
+	if is_less(MOST, limit) then
 		limit = MOST
 	end
 	return is_less(limit, more) or is_less(minus(limit, more), used)

@@ -62,6 +62,31 @@ static void without_limits_everything_is_counted(void **state)
 	assert_int_equal(read_meter(self.meters[0]).bytes, 40000);
 }
 
+/* However much somebody says that it will be. */
+static void without_a_limit_there_is_always_room(void **state)
+{
+	const struct limits ample[] = { { 0 }, { .bytes = INT64_MAX } };
+	struct ask asks[6], ask;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+		assert_int_equal(
+			take(&asks[i], (struct limits){ .concurrent = 10 }, INT64_MAX, INT64_MAX),
+			STORE_GRANTED);
+	assert_int_equal(take(&ask, (struct limits){ 0 }, 1000, CENT), STORE_GRANTED);
+	settle(&ask, 1000, CENT, "");
+	for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+		settle(&asks[i], 10, CENT, "");
+	/* Only what has a limit has an end. */
+	prepare(&ask, ample, 2, UINT64_MAX, 0);
+	ask.reservation.claims[0].limits.bytes = 2000;
+	assert_int_equal(make(&ask), STORE_NO_BYTES);
+	assert_int_equal(ask.reservation.refused_claim, 0);
+	be_somebody_else();
+	prepare(&ask, ample, 2, 1000, 0);
+	assert_int_equal(make(&ask), STORE_GRANTED);
+}
+
 /* Each limit alone lets one request pass, and refuses the next by its name. */
 static void every_limit_has_its_verdict(void **state)
 {
@@ -944,6 +969,7 @@ int conformance_run(const struct backend *subject)
 		FRESH(a_meter_that_nobody_has_used_is_at_nothing),
 		FRESH(no_claims_are_granted),
 		FRESH(without_limits_everything_is_counted),
+		FRESH(without_a_limit_there_is_always_room),
 		FRESH(every_limit_has_its_verdict),
 		FRESH(all_of_it_or_nothing),
 		FRESH(limits_are_those_of_the_last_claim),

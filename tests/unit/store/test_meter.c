@@ -130,14 +130,23 @@ static void numbers_may_be_huge(void **state)
 	assert_int_equal(
 		pass(&meter, (struct limits){ .rate_milli = 1, .burst = UINT64_MAX }, 9, 2), 9);
 	meter = (struct meter){ 0 };
-	assert_int_equal(take(&meter, (struct limits){ 0 }, UINT64_MAX, 0, 1, &retry_ms),
-			 STORE_NO_BYTES);
+	assert_int_equal(
+		take(&meter, (struct limits){ .bytes = UINT64_MAX }, UINT64_MAX, 0, 1, &retry_ms),
+		STORE_NO_BYTES);
 	assert_int_equal(
 		take(&meter, (struct limits){ .spend = UINT64_MAX }, 0, UINT64_MAX, 1, &retry_ms),
 		STORE_NO_MONEY);
 	assert_int_equal(take(&meter, (struct limits){ 0 }, METER_MAX, METER_MAX, 1, &retry_ms),
 			 STORE_GRANTED);
-	assert_int_equal(take(&meter, (struct limits){ 0 }, 1, 0, 1, &retry_ms), STORE_NO_BYTES);
+	assert_int_equal(take(&meter, (struct limits){ .bytes = UINT64_MAX }, 1, 0, 1, &retry_ms),
+			 STORE_NO_BYTES);
+	/* Where there is no limit there is no end. */
+	assert_int_equal(take(&meter, (struct limits){ 0 }, UINT64_MAX, 1, 1, &retry_ms),
+			 STORE_GRANTED);
+	assert_int_equal(meter.bytes_held, METER_MAX);
+	assert_int_equal(meter.reserved, METER_MAX);
+	meter_end(&meter, UINT64_MAX, 0);
+	meter_release(&meter, 0, 1);
 	meter_end(&meter, METER_MAX, UINT64_MAX);
 	meter_pay(&meter, METER_MAX, UINT64_MAX);
 	assert_int_equal(meter.bytes, METER_MAX);

@@ -226,9 +226,11 @@ static void nothing_is_counted_past_the_end(void **state)
 	struct ask asks[3];
 
 	(void)state;
-	assert_int_equal(take(&asks[0], "m", (struct limits){ 0 }, UINT64_MAX, 0), STORE_NO_BYTES);
+	assert_int_equal(take(&asks[0], "m", (struct limits){ .bytes = UINT64_MAX }, UINT64_MAX, 0),
+			 STORE_NO_BYTES);
 	assert_int_equal(take(&asks[0], "m", (struct limits){ 0 }, INT64_MAX, 1), STORE_GRANTED);
-	assert_int_equal(take(&asks[1], "m", (struct limits){ 0 }, 1, 0), STORE_NO_BYTES);
+	assert_int_equal(take(&asks[1], "m", (struct limits){ .bytes = UINT64_MAX }, 1, 0),
+			 STORE_NO_BYTES);
 	settle(&asks[0], UINT64_MAX, true, UINT64_MAX);
 	assert_int_equal(read_meter("m").bytes, INT64_MAX);
 	assert_int_equal(read_meter("m").spent, INT64_MAX);
