@@ -27,7 +27,8 @@ struct reconciler {
 	char logs[STORE_LOGS_MAX]; /* the names of those that were read */
 	bool has_failed;
 	bool has_store_failed;
-	uint64_t done_s; /* until when everything has been read; 0: nothing has */
+	bool has_nameless; /* the log has rows that cannot be told from others */
+	uint64_t done_s;   /* until when everything has been read; 0: nothing has */
 	bool is_over;
 };
 
@@ -92,8 +93,8 @@ static bool is_account(const char *end_user, const char *run_id)
 }
 
 /*
- * A row without the id that replies carry could be a call that was counted already: it is not told.
- * One that names no run was not made by warder.
+ * A row without the id that replies carry could be a call that was counted already: it is not told,
+ * and what it has cost is not known to be counted. One that names no run was not made by warder.
  */
 static int on_row(void *owner, const struct spend_row *row, struct err *err)
 {
@@ -103,9 +104,13 @@ static int on_row(void *owner, const struct spend_row *row, struct err *err)
 	uint32_t attempt;
 	struct told *told;
 
-	if (!row->call_id[0] || !spend_row_run(row, run_id, &attempt) ||
+	if (!spend_row_run(row, run_id, &attempt) ||
 	    (row->start_ms && row->start_ms / 1000 < reconciler->since_s))
 		return 0;
+	if (!row->call_id[0]) {
+		reconciler->has_nameless |= row->cost > 0;
+		return 0;
+	}
 	if (reconciler->open_count >= OPEN_MAX)
 		return err_say(err, EBUSY, "the store does not keep up with the spend log");
 	told = calloc(1, sizeof(*told));
@@ -198,6 +203,7 @@ static void read_next(struct reconciler *reconciler, uint64_t now_ms)
 	       (!config->llms[i].provider->is_litellm || spend_log_is_known(config, i)))
 		i++;
 	reconciler->llm = i + 1;
+	reconciler->has_nameless = false;
 	if (i >= config->llm_count) {
 		finish_round(reconciler, now_ms);
 		return;
@@ -221,8 +227,16 @@ static void on_log_done(void *owner, const struct err *err, uint64_t now_ms)
 {
 	struct reconciler *reconciler = owner;
 	struct keeper *keeper = reconciler->keeper;
+	struct err nameless;
 
 	reconciler->log = NULL;
+	if (!err && reconciler->has_nameless) {
+		err_say(&nameless, EPROTO,
+			"%s has calls without litellm_call_id in its spend log: what they cost is "
+			"not counted, and nothing is given back; use a LiteLLM that records it",
+			reconciler->upstream.label);
+		err = &nameless;
+	}
 	if (!err)
 		add_log(reconciler);
 	if (err) {

@@ -284,6 +284,27 @@ def test_a_log_that_cannot_be_read(place, origin, litellm):
         run.close()
 
 
+def test_a_log_without_the_ids_of_calls(place, origin, litellm):
+    """INV-FAIL-CLOSED: what it has of a run may be what is held, and nobody can tell."""
+    with serving(place, origin, OFTEN) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        litellm.tell = BROKEN["an error"]
+        assert ask(run, "plain").status == 200
+        litellm.add_row({**litellm.calls[0], "id": None}, "0.125")
+        litellm.tell = litellm.tell_rows
+        litellm.rounds(12)  # for longer than the grace
+        load.stands_at(keeper, "r-1", 0, RESERVE, seconds=1)
+        assert reconciled(keeper)["unknown"] == 0
+        line = keeper.log("reconcile_differs")[-1]
+        assert line["code"] == "failed" and "litellm_call_id" in line["text"], line
+        # Control: a row of somebody else's, or one that has cost nothing, hinders nobody.
+        litellm.rows = []
+        litellm.add_row({**litellm.calls[0], "id": None}, "0.125", end_user="nobody", metadata={})
+        litellm.add_row({**litellm.calls[0], "id": None}, "0")
+        load.stands_at(keeper, "r-1", 0, 0)
+        run.close()
+
+
 def test_a_log_that_is_slow(user_place, origin, litellm):
     """Nobody waits for it, and nothing is released before its end."""
     def tell_slowly(connection):
