@@ -44,12 +44,16 @@ void stream_close(struct stream *stream)
 	*stream = (struct stream){ .fd = -1 };
 }
 
+/*
+ * MSG_DONTWAIT, whatever the descriptor's flags say: those of a link that somebody has passed to us
+ * are theirs to change as well, at any time.
+ */
 static ssize_t plain_read(struct stream *stream, char *data, size_t len)
 {
 	ssize_t n;
 
 	do {
-		n = recv(stream->fd, data, len, 0);
+		n = recv(stream->fd, data, len, MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
 	stream->waits_for = LOOP_READ;
 	return n < 0 ? -errno : n;
@@ -60,7 +64,7 @@ static ssize_t plain_write(struct stream *stream, const char *data, size_t len)
 	ssize_t n;
 
 	do {
-		n = send(stream->fd, data, len, MSG_NOSIGNAL);
+		n = send(stream->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	stream->waits_for = LOOP_WRITE;
 	return n < 0 ? -errno : n;

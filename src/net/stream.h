@@ -39,7 +39,7 @@ struct stream {
 	bool has_pending;
 };
 
-/* Takes the descriptor, which must not block. */
+/* Takes the descriptor, of a socket. Whether it blocks by itself does not matter. */
 void stream_init_plain(struct stream *stream, int fd);
 
 /*

@@ -6,6 +6,7 @@ rightly registered. Whatever it says, what reaches the origin is its own run's, 
 other runs of the same keeper do not notice.
 """
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -305,6 +306,39 @@ def test_a_gate_that_opens_and_never_listens_is_bounded(keeper, origin):
     assert honest.gate.ask(1).status == 200
     assert keeper.rss() - before < (400 if siege.IS_SANITIZED else 100) << 20
     for run in (honest, liar):
+        run.close()
+
+
+def share_link(keeper, run_id):
+    """A run whose owner has kept the keeper's end of the link as well; that end."""
+    ours, theirs = link.pair()
+    visitor = siege.Visitor(keeper)
+    visitor.gate = link.Gate(ours)
+    visitor.send(b"R" + f"run-id={run_id}".encode() + b"\0", [theirs.fileno()])
+    visitor.until_ready()
+    visitor.gate.begin()
+    return visitor, theirs
+
+
+def test_the_keeper_does_not_wait_for_a_link_that_others_have_as_well(keeper):
+    """Flags belong to what is shared: whoever passed a link can make its calls wait, for ever."""
+    honest = siege.join(keeper, "honest")
+    rude, theirs = share_link(keeper, "rude")
+    assert rude.gate.ask(1).status == 200
+    with contextlib.suppress(BlockingIOError):  # until there is no room for a word of the keeper's
+        while theirs.send(b"x" * 4096, socket.MSG_DONTWAIT):
+            pass
+    flags = fcntl.fcntl(theirs, fcntl.F_GETFL)
+    assert flags & os.O_NONBLOCK  # it was the keeper who has set that
+    fcntl.fcntl(theirs, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+    # The control: who writes now, and does not say that it will not wait, waits.
+    assert select.select([], [theirs], [], 0) == ([], [], [])
+    rude.gate.open(2, b"", path="/nowhere")
+    keeper.wait_for_record(event="decision", runId="rude", exchange=2)
+    assert honest.gate.ask(1).status == 200
+    assert len(keeper.runs()) == 2
+    theirs.close()
+    for run in (honest, rude):
         run.close()
 
 

@@ -63,6 +63,13 @@ static void nothing_there_says_what_to_wait_for(void **state)
 	assert_int_equal(stream.waits_for, LOOP_WRITE);
 }
 
+/* The descriptor's flags are shared with whoever it came from. */
+static void what_blocks_by_itself_does_not_block_here(void **state)
+{
+	assert_int_equal(fcntl(stream.fd, F_SETFL, 0), 0);
+	nothing_there_says_what_to_wait_for(state);
+}
+
 static void an_end_is_an_end(void **state)
 {
 	char data[8];
@@ -107,6 +114,7 @@ static void what_was_never_opened_can_be_closed(void **state)
 int main(void)
 {
 	RUN_TESTS(STREAM_TEST(bytes_go_both_ways), STREAM_TEST(nothing_there_says_what_to_wait_for),
+		  STREAM_TEST(what_blocks_by_itself_does_not_block_here),
 		  STREAM_TEST(an_end_is_an_end), STREAM_TEST(a_write_to_nobody_is_an_error),
 		  STREAM_TEST(closing_closes), TEST(what_was_never_opened_can_be_closed));
 }
