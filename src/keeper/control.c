@@ -278,11 +278,17 @@ static bool is_link(int fd)
 	       domain == AF_UNIX && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
-/* What stands against a new link; NULL when nothing does. */
+/* A line for the operator about somebody who does not get what he wants. */
+static void note_refused(struct keeper *keeper, const struct ucred *who, const char *code,
+			 uint64_t now_ms)
+{
+	keeper_notice(keeper, NOTICE_RUN_REFUSED, now_ms,
+		      &(struct notice){ .uid = NOTICE_NUMBER(who->uid), .code = code });
+}
+
+/* What stands against a new link, as it was asked for; NULL when nothing does. */
 static const char *find_obstacle(const struct visitor *visitor, int fd)
 {
-	if (visitor->keeper->is_draining)
-		return "the keeper takes no more runs: it is being stopped";
 	if (visitor->peer || visitor->enrolment || visitor->why || !is_link(fd))
 		return "the keeper does not understand; is it of this version?";
 	return NULL;
@@ -299,6 +305,7 @@ static void on_register(struct visitor *visitor, struct bytes words, int *fd, ui
 	if (!obstacle && restrict_registration(visitor, &registration.spec) < 0)
 		obstacle = "the keeper cannot get random bytes";
 	if (obstacle) {
+		note_refused(visitor->keeper, &visitor->who, "bad_registration", now_ms);
 		say(visitor, STATUS_FAILED, obstacle, now_ms);
 		return;
 	}
@@ -314,6 +321,12 @@ static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, u
 	struct err err;
 
 	(void)words;
+	if (!obstacle && visitor->keeper->is_draining) {
+		refused_record(visitor->keeper,
+			       &(struct refused_link){ .refusal = REFUSAL_DRAINING });
+		refuse(visitor, ENROL_DRAINING);
+		return;
+	}
 	if (!obstacle && visitor->keeper->charter->token_keys.count == 0)
 		obstacle = "this keeper has no key for tokens of requests; say --token-key "
 			   "ID=SOURCE";
@@ -631,24 +644,30 @@ static struct party *find_party(const struct control *control, uid_t uid)
 	return NULL;
 }
 
+static const struct objection {
+	const char *code, *text;
+} is_nobody = { "not_welcome", "this keeper is not for you" },
+  has_share = { "too_many_visitors",
+		"you have as many connections to this keeper as a user may have; wait until a run "
+		"of yours has ended" },
+  is_full = { "no_room",
+	      "the keeper has no room for another connection; wait until runs have ended" };
+
 /*
  * Why somebody is not let in; NULL when nothing stands against it. Masters find a descriptor as
  * long as there is one. The kernel gives out the lowest that is free: those below are in use.
  */
-static const char *find_objection(const struct party *party, int fd)
+static const struct objection *find_objection(const struct party *party, int fd)
 {
 	uint64_t most = rlimit_get(RLIMIT_NOFILE);
 
 	if (!party)
-		return "this keeper is not for you";
+		return &is_nobody;
 	if (!party->user)
 		return NULL;
 	if (party->visitor_count >= most / CONTROL_USER_SHARE)
-		return "you have as many connections to this keeper as a user may have; wait until "
-		       "a run of yours has ended";
-	if ((uint64_t)fd >= most - most / 4)
-		return "the keeper has no room for another connection; wait until runs have ended";
-	return NULL;
+		return &has_share;
+	return (uint64_t)fd >= most - most / 4 ? &is_full : NULL;
 }
 
 static void on_knock(struct loop_source *source, unsigned int ready, uint64_t now_ms)
@@ -659,7 +678,7 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	_cleanup_close_ int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct party *party;
 	struct visitor *visitor;
-	const char *objection;
+	const struct objection *objection;
 
 	(void)ready;
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
@@ -669,7 +688,8 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	party = find_party(control, who.uid);
 	objection = find_objection(party, fd);
 	if (objection) {
-		if (status_send(fd, STATUS_FAILED, objection) < 0)
+		note_refused(control->keeper, &who, objection->code, now_ms);
+		if (status_send(fd, STATUS_FAILED, objection->text) < 0)
 			return;
 		return;
 	}

@@ -15,7 +15,9 @@
  *   drain      D  ◀ DONE; the keeper ends when the last run has
  *   hand over  H  what follows is between two keepers; see cmd/handover.h
  *
- * Whatever goes wrong is answered by FAILED.
+ * Whatever goes wrong is answered by FAILED. A run that may not begin is on record
+ * (keeper/refused.h); who is not let in, or says what is no registration, is in the log for the
+ * operator only: nobody knows which run that would have been.
  *
  * INV-BOUNDED: a user who is neither ourselves nor root has at most a share of the descriptors in
  * connections, of which every run of its own needs one, and nobody but these two comes in when few

@@ -87,24 +87,39 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 }
 
 /*
- * INV-BOUNDED: a quarter of the descriptors is left for connections of the runs that there are,
- * which would otherwise have to be refused one by one. The kernel gives out the lowest that is
- * free, so those below the new link's are all in use.
+ * What stands against any run. INV-BOUNDED: a quarter of the descriptors is left for connections of
+ * the runs that there are, which would otherwise have to be refused one by one. The kernel gives
+ * out the lowest that is free, so those below the new link's are all in use.
  */
-static int check_room(struct keeper *keeper, const struct run_spec *spec, struct err *err)
+static enum refusal find_obstacle(const struct keeper *keeper, const struct run_spec *spec,
+				  struct err *err)
 {
 	uint64_t most = rlimit_get(RLIMIT_NOFILE);
 
+	if (keeper->is_draining) {
+		err_say(err, ESHUTDOWN, ENROL_DRAINING);
+		return REFUSAL_DRAINING;
+	}
 	if ((uint64_t)spec->link_fd < most - most / 4)
+		return REFUSAL_NONE;
+	err_say(err, EMFILE,
+		"the keeper has no room for another run: of its %" PRIu64
+		" descriptors a quarter is left; raise that limit, or wait",
+		most);
+	return REFUSAL_TOO_MANY_RUNS;
+}
+
+static int check_room(struct keeper *keeper, const struct run_spec *spec, struct err *err)
+{
+	enum refusal refusal = find_obstacle(keeper, spec, err);
+
+	if (refusal == REFUSAL_NONE)
 		return 0;
 	refused_record(keeper, &(struct refused_link){ .run_id = spec->run_id,
 						       .attempt = spec->attempt,
 						       .from = spec->from,
-						       .refusal = REFUSAL_TOO_MANY_RUNS });
-	return err_say(err, EMFILE,
-		       "the keeper has no room for another run: of its %" PRIu64
-		       " descriptors a quarter is left; raise that limit, or wait",
-		       most);
+						       .refusal = refusal });
+	return -err->code;
 }
 
 void enrol_start(struct keeper *keeper, const struct run_spec *spec, enrol_done *on_done,

@@ -9,6 +9,8 @@
 #include "keeper/keeper.h"
 #include "keeper/run.h"
 
+#define ENROL_DRAINING "the keeper takes no more runs: it is being stopped"
+
 struct enrolment;
 
 /*

@@ -105,9 +105,9 @@ enum token_verdict keyring_verify(const struct keyring *ring, struct bytes text,
 	}
 	if (found == 0)
 		return TOKEN_FORGED;
+	*ret_token = token;
 	if (token.expiry < now)
 		return TOKEN_EXPIRED;
-	*ret_token = token;
 	if (ret_id)
 		*ret_id = ring->keys[found - 1].id;
 	return TOKEN_VALID;

@@ -35,7 +35,10 @@ void keyring_fini(struct keyring *ring);
 /* With the newest key; there must be one. As token_mint. */
 void keyring_mint(const struct keyring *ring, const struct token *token, char *ret_text);
 
-/* As token_verify. *ret_id, the ring's, is set only for TOKEN_VALID; it may be NULL. */
+/*
+ * As token_verify, but *ret_token is filled for TOKEN_EXPIRED, too: whose it was is proven.
+ * *ret_id, the ring's, is set only for TOKEN_VALID; it may be NULL.
+ */
 enum token_verdict keyring_verify(const struct keyring *ring, struct bytes text, uint64_t now,
 				  struct token *ret_token, const char **ret_id);
 

@@ -51,6 +51,7 @@ static void on_peer_over(struct peer *peer, uint64_t now_ms)
 		return;
 }
 
+/* Who shows no token asks for no link: that is no decision, and no more than a line for people. */
 static void on_failed(struct door *door, const struct err *err, uint64_t now_ms)
 {
 	const struct remote *remote = door_owner(door);
@@ -151,10 +152,6 @@ static void on_token(struct door *door, struct stream *stream, struct bytes text
 	struct keeper *keeper = remote->keeper;
 	struct token token;
 
-	if (keeper->is_draining) {
-		door_turn_away(stream, "the keeper takes no more runs: it is being stopped");
-		return;
-	}
 	switch (keyring_verify(&keeper->charter->link_keys, text, clock_ms(CLOCK_REALTIME) / 1000,
 			       &token, NULL)) {
 	case TOKEN_VALID:
@@ -163,7 +160,10 @@ static void on_token(struct door *door, struct stream *stream, struct bytes text
 	case TOKEN_EXPIRED:
 		keeper->metrics.tokens[METRICS_TOKEN_EXPIRED]++;
 		refuse(remote, stream,
-		       &(struct refused_link){ .from = from, .refusal = REFUSAL_TOKEN_EXPIRED },
+		       &(struct refused_link){ .run_id = token.run_id,
+					       .attempt = token.attempt,
+					       .from = from,
+					       .refusal = REFUSAL_TOKEN_EXPIRED },
 		       "the run token has expired");
 		break;
 	default:

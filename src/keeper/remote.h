@@ -2,7 +2,8 @@
 /*
  * Runs on other machines: what comes through the door with a token that is good becomes a peer,
  * whose run is the one that the token names (INV-RUN-IDENTITY). A token opens one link at a time,
- * and nothing else; every one that does not is on record (keeper/refused.h).
+ * and nothing else; every one that does not is on record (keeper/refused.h). Who shows none is in
+ * the log for the operator only.
  */
 #ifndef KEEPER_REMOTE_H
 #define KEEPER_REMOTE_H

@@ -33,7 +33,7 @@ def keeper(origin, certificates):
         yield made
 
 
-def refused(keeper, text, reason, why):
+def refused(keeper, text, reason, why, run_id=None):
     """What is tried is refused with these words, and on record with that reason."""
     before = len(keeper.refusals(reason))
     caller = siege.call(keeper, text)
@@ -42,7 +42,7 @@ def refused(keeper, text, reason, why):
     caller.close()
     record = keeper.refusals(reason)[before]  # written before anybody hears of it
     assert record["method"] == "LINK" and re.fullmatch(r"127\.0\.0\.1:\d+", record["host"])
-    assert "runId" not in record  # what it claims is nobody's until it is proven
+    assert record.get("runId") == run_id  # what it claims is nobody's until it is proven
     assert text not in keeper.audit.read_text() and text not in keeper.log.read_text()
 
 
@@ -119,8 +119,8 @@ def test_what_is_rightly_signed_and_wrongly_written(keeper):
     refused(keeper, siege.token("far", key=""), "token_invalid", "not valid")
     refused(keeper, siege.token("far", key=siege.KEYS["k1"] + "\n"), "token_invalid", "not valid")
     refused(keeper, siege.token("far", key=siege.KEYS["k2"]), "token_invalid", "not valid")
-    refused(keeper, siege.token("far", expiry=1), "token_expired", "has expired")
-    refused(keeper, siege.token("far", expiry=0), "token_expired", "has expired")
+    refused(keeper, siege.token("far", expiry=1), "token_expired", "has expired", "far")
+    refused(keeper, siege.token("far", expiry=0), "token_expired", "has expired", "far")
     assert not keeper.records(event="start")
     assert len(keeper.notices("run_refused")) > 0
 
@@ -167,6 +167,30 @@ def test_strangers_do_not_fill_the_log(keeper):
     assert len(keeper.refusals("token_invalid")) <= STRANGERS_MAX * (int(seconds) + 2)
     for caller in (first, again):
         caller.close()
+
+
+def test_a_keeper_that_is_drained_records_whom_it_sends_away(keeper):
+    first = siege.come_in(keeper, siege.token("first"))
+    keeper.process.send_signal(signal.SIGTERM)
+    keeper.wait_for("draining")
+    refused(keeper, siege.token("late"), "keeper_draining", "takes no more runs", "late")
+    refused(keeper, siege.token("late")[:-1], "token_invalid", "not valid")
+    visitor = siege.Visitor(keeper).register("run-id=local")
+    assert "takes no more runs" in visitor.failure()
+    assert [r.get("runId") for r in keeper.refusals("keeper_draining")] == ["late", "local"]
+    assert first.gate.ask(1).status == 200
+    visitor.close()
+    gate = siege.Visitor(keeper)
+    ours, theirs = link.pair()
+    gate.send(b"O", [theirs.fileno()])
+    assert "takes no more runs" in gate.failure()
+    assert [r.get("runId") for r in keeper.refusals("keeper_draining")] == ["late", "local", None]
+    for sock in (ours, theirs):
+        sock.close()
+    gate.close()
+    first.close()
+    assert keeper.process.wait(timeout=20) == 0
+    keeper.start()  # to be ended in order
 
 
 # ---- replay, revocation, rotation ----

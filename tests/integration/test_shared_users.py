@@ -97,6 +97,8 @@ def test_who_comes_in_is_known_by_the_kernels_word(user_place, named, root_place
         for done in verbs(keeper, named):
             assert done.returncode == 125
             checks.assert_one_line(done.stderr, "this keeper is not for you")
+        line = keeper.wait_for("run_refused")
+        assert (line["code"], line["uid"]) == ("not_welcome", NAMED.pw_uid)
         assert not (named.workspace / checks.MARKER).exists()
         assert keeper.run_ids() == keeper.run_ids(root_place) == ["r-1"]
         assert keeper.is_alive() and "draining" not in keeper.stderr()

@@ -83,6 +83,8 @@ static void what_a_token_says_counts_as_before(void **state)
 	keyring_mint(&ring, &run, text);
 	assert_int_equal(keyring_verify(&ring, bytes_of(text), run.expiry + 1, &token, &id),
 			 TOKEN_EXPIRED);
+	assert_string_equal(token.run_id, "r-1"); /* whose it was */
+	snprintf(token.run_id, sizeof(token.run_id), "untouched");
 	assert_int_equal(keyring_verify(&none, bytes_of(text), 0, &token, &id), TOKEN_FORGED);
 	assert_int_equal(keyring_verify(&ring, BYTES("r|1|1"), 0, &token, &id), TOKEN_MALFORMED);
 	text[strlen(text) - 1] ^= 4;
