@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define LIMITS_PER_SECOND UINT64_C(3600000) /* the rate that is one request a second */
+
 struct limits {
-	uint64_t rate_milli;  /* requests per second, in thousandths */
-	uint64_t burst;       /* requests at once after a pause; 0: one second's, at least one */
+	uint64_t rate;  /* requests per hour, in thousandths: exact for a second's or a minute's */
+	uint64_t burst; /* requests at once after a pause; 0: one second's, at least one */
 	uint64_t concurrent;  /* exchanges at once */
 	uint64_t bytes;       /* of bodies, out and back, for ever */
 	uint64_t spend;       /* money, as in base/money.h */
@@ -18,7 +20,7 @@ struct limits {
 /* Whether anything has to be reserved because of them; for time nothing has. */
 static inline bool limits_are_any(const struct limits *limits)
 {
-	return limits->rate_milli || limits->concurrent || limits->bytes || limits->spend;
+	return limits->rate || limits->concurrent || limits->bytes || limits->spend;
 }
 
 #endif

@@ -31,6 +31,11 @@ static const struct unit duration_units[] = {
 
 static const struct unit milli_units[] = { { "", MILLI }, { NULL, 0 } };
 
+/* Of thousandths an hour. */
+static const struct unit rate_units[] = {
+	{ "", 3600 }, { "/s", 3600 }, { "/m", 60 }, { "/h", 1 }, { NULL, 0 },
+};
+
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
@@ -112,17 +117,20 @@ int units_parse_milli(const char *text, uint64_t *ret_milli)
 	return parse(text, milli_units, ret_milli);
 }
 
-int units_parse_rate(const char *text, uint64_t *ret_milli)
+int units_parse_rate(const char *text, uint64_t *ret_rate)
 {
-	uint64_t milli;
+	const struct unit *unit = rate_units;
+	uint64_t milli, rate;
 	int r = parse_decimal(&text, &milli);
 
 	if (r < 0)
 		return r;
-	if (strcmp(text, "/m") == 0)
-		milli /= 60; /* rounded down: what is allowed is never more than was written */
-	else if (*text && strcmp(text, "/s") != 0)
+	while (unit->name && strcmp(unit->name, text) != 0)
+		unit++;
+	if (!unit->name)
 		return -EINVAL;
-	*ret_milli = milli;
+	if (__builtin_mul_overflow(milli, unit->worth, &rate))
+		return -ERANGE;
+	*ret_rate = rate;
 	return 0;
 }

@@ -18,7 +18,7 @@ int units_parse_duration(const char *text,
 			 uint64_t *ret_ms) must_check; /* ms s m h d; none: seconds */
 int units_parse_milli(const char *text, uint64_t *ret_milli) must_check; /* 1.5 is 1500 */
 
-/* How often: 10 and 10/s a second, 30/m a minute. In thousandths a second, rounded down. */
-int units_parse_rate(const char *text, uint64_t *ret_milli) must_check;
+/* How often: 10 and 10/s a second, 30/m a minute, 100/h an hour; as struct limits has it. */
+int units_parse_rate(const char *text, uint64_t *ret_rate) must_check;
 
 #endif

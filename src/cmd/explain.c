@@ -36,14 +36,31 @@ static void print_part(bool *has_part, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* Of a second, a minute or an hour: the first of which it is a whole number. */
+static void print_rate(bool *has_part, uint64_t rate)
+{
+	static const struct {
+		const char *each;
+		uint64_t worth;
+	} units[] = { { "a second", LIMITS_PER_SECOND }, { "a minute", LIMITS_PER_SECOND / 60 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(units); i++)
+		if (rate % units[i].worth == 0) {
+			print_part(has_part, "%" PRIu64 " requests %s", rate / units[i].worth,
+				   units[i].each);
+			return;
+		}
+	print_part(has_part, "%.10g requests an hour", in_units(rate));
+}
+
 static void explain_row(const char *scope, const char *name, const struct limits *limits)
 {
 	char spend[MONEY_TEXT_MAX];
 	bool has_part = false;
 
 	printf("limit    %s%s:", scope, name);
-	if (limits->rate_milli)
-		print_part(&has_part, "%.10g requests a second", in_units(limits->rate_milli));
+	if (limits->rate)
+		print_rate(&has_part, limits->rate);
 	if (limits->burst)
 		print_part(&has_part, "bursts of %" PRIu64, limits->burst);
 	if (limits->concurrent)
@@ -67,7 +84,7 @@ void explain_limits(const struct keeper_config *config)
 {
 	const struct limits *run = &config->run_limits;
 
-	if (run->rate_milli || run->concurrent || run->bytes || run->spend || run->duration_ms)
+	if (run->rate || run->concurrent || run->bytes || run->spend || run->duration_ms)
 		explain_row("each run", "", run);
 	for (size_t i = 0; i < config->account_limit_count; i++)
 		explain_row(strcmp(config->account_limits[i].name, "*") ? "account " : "",

@@ -15,7 +15,7 @@
 #define ACCOUNT_MAX 256 /* as --billing-account */
 #define HOST_MAX    255
 
-#define RATE_MAX     UINT64_C(1000000000) /* a million a second */
+#define RATE_MAX     (1000000 * LIMITS_PER_SECOND)
 #define COUNT_MAX    UINT64_C(1000000)
 #define BYTES_MAX    (UINT64_C(1) << 50)
 #define DURATION_MAX UINT64_C(31536000000) /* a year */
@@ -36,8 +36,8 @@ static const struct limit_name {
 	const char *form;
 	bool is_of_run; /* and of nothing else */
 } names[] = {
-	{ "requests", offsetof(struct limits, rate_milli), units_parse_rate, RATE_MAX,
-	  "a rate such as 10, 0.5 or 30/m", false },
+	{ "requests", offsetof(struct limits, rate), units_parse_rate, RATE_MAX,
+	  "a rate such as 10, 0.5, 30/m or 100/h", false },
 	{ "burst", offsetof(struct limits, burst), units_parse_count, COUNT_MAX, "a whole number",
 	  false },
 	{ "concurrent", offsetof(struct limits, concurrent), units_parse_count, COUNT_MAX,
@@ -299,7 +299,7 @@ int keeper_read_money(void *data, const struct option *option, const char *text,
 static int check_burst(const char *scope, const char *name, const struct limits *limits,
 		       struct err *err)
 {
-	if (limits->burst == 0 || limits->rate_milli > 0)
+	if (limits->burst == 0 || limits->rate > 0)
 		return 0;
 	return err_say(err, EINVAL,
 		       "--limit: %s%.60s: burst belongs to requests, which has no limit", scope,

@@ -249,7 +249,7 @@ static bool read_claim(struct bytes *words, struct store_claim *claim)
 {
 	struct limits *limits = &claim->limits;
 
-	return words_next_number(words, &limits->rate_milli) &&
+	return words_next_number(words, &limits->rate) &&
 	       words_next_number(words, &limits->burst) &&
 	       words_next_number(words, &limits->concurrent) &&
 	       words_next_number(words, &limits->bytes) && words_next_number(words, &limits->spend);

@@ -409,7 +409,7 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 			const struct limits *limits = &first->claims[i].limits;
 
 			words_add(packet, first->claims[i].meter);
-			words_add_number(packet, limits->rate_milli);
+			words_add_number(packet, limits->rate);
 			words_add_number(packet, limits->burst);
 			words_add_number(packet, limits->concurrent);
 			words_add_number(packet, limits->bytes);

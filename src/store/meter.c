@@ -3,23 +3,24 @@
  * Meters.
  *
  * The rate is a bucket of tokens, kept by what it lacks: a new one lacks nothing, whatever its
- * size, and a limit that is changed needs no conversion. A token is a million parts, because a rate
- * in thousandths per second then is a whole number of parts per millisecond.
+ * size, and a limit that is changed needs no conversion. A token is so many parts that a rate in
+ * thousandths per hour is a whole number of parts per millisecond.
  */
 #include "store/meter.h"
 
 #include <assert.h>
 
-#define TOKEN        UINT64_C(1000000)
+#define SECOND_MS    1000
+#define TOKEN        (SECOND_MS * LIMITS_PER_SECOND)
 #define CAPACITY_MAX (UINT64_MAX / 4)
 
 /* How much it holds when it is full. */
 static uint64_t capacity_of(const struct limits *limits)
 {
 	uint64_t capacity;
-	bool is_huge = limits->burst > 0 ? __builtin_mul_overflow(limits->burst, TOKEN, &capacity)
-					 : __builtin_mul_overflow(limits->rate_milli, TOKEN / 1000,
-								  &capacity);
+	bool is_huge = limits->burst > 0
+			       ? __builtin_mul_overflow(limits->burst, TOKEN, &capacity)
+			       : __builtin_mul_overflow(limits->rate, SECOND_MS, &capacity);
 
 	if (is_huge || capacity > CAPACITY_MAX)
 		return CAPACITY_MAX;
@@ -32,12 +33,11 @@ static void refill(struct meter *meter, const struct limits *limits, uint64_t no
 	uint64_t passed_ms = now_ms > meter->counted_ms ? now_ms - meter->counted_ms : 0;
 	uint64_t capacity = capacity_of(limits), come;
 
-	if (meter->missing_micro > capacity) /* it was larger before */
-		meter->missing_micro = capacity;
-	if (__builtin_mul_overflow(passed_ms, limits->rate_milli, &come) ||
-	    come > meter->missing_micro)
-		come = meter->missing_micro;
-	meter->missing_micro -= come;
+	if (meter->missing > capacity) /* it was larger before */
+		meter->missing = capacity;
+	if (__builtin_mul_overflow(passed_ms, limits->rate, &come) || come > meter->missing)
+		come = meter->missing;
+	meter->missing -= come;
 	meter->counted_ms += passed_ms;
 }
 
@@ -46,13 +46,13 @@ static bool has_token(struct meter *meter, const struct limits *limits, uint64_t
 {
 	uint64_t capacity = capacity_of(limits), lacking;
 
-	if (limits->rate_milli == 0)
+	if (limits->rate == 0)
 		return true;
 	refill(meter, limits, now_ms);
-	if (meter->missing_micro + TOKEN <= capacity)
+	if (meter->missing + TOKEN <= capacity)
 		return true;
-	lacking = meter->missing_micro + TOKEN - capacity;
-	*ret_retry_ms = (lacking + limits->rate_milli - 1) / limits->rate_milli;
+	lacking = meter->missing + TOKEN - capacity;
+	*ret_retry_ms = (lacking + limits->rate - 1) / limits->rate;
 	return false;
 }
 
@@ -103,8 +103,8 @@ void meter_hold(struct meter *meter, const struct limits *limits, uint64_t bytes
 	meter->concurrent++;
 	add(&meter->bytes_held, bytes);
 	add(&meter->reserved, spend);
-	if (limits->rate_milli > 0)
-		meter->missing_micro += TOKEN;
+	if (limits->rate > 0)
+		meter->missing += TOKEN;
 }
 
 /* Of what was added; which may be more than was counted, see there. */
@@ -124,8 +124,8 @@ void meter_undo(struct meter *meter, const struct limits *limits, uint64_t bytes
 	leave_place(meter);
 	drop(&meter->bytes_held, bytes);
 	drop(&meter->reserved, spend);
-	if (limits->rate_milli > 0)
-		meter->missing_micro -= meter->missing_micro < TOKEN ? meter->missing_micro : TOKEN;
+	if (limits->rate > 0)
+		meter->missing -= meter->missing < TOKEN ? meter->missing : TOKEN;
 }
 
 void meter_end(struct meter *meter, uint64_t bytes_held, uint64_t bytes)
@@ -171,7 +171,7 @@ bool meter_is_at_rest(struct meter *meter, const struct limits *limits, uint64_t
 {
 	if (meter->concurrent > 0 || meter->bytes_held > 0 || meter->reserved > 0)
 		return false;
-	if (limits->rate_milli > 0)
+	if (limits->rate > 0)
 		refill(meter, limits, now_ms);
-	return limits->rate_milli == 0 || meter->missing_micro == 0;
+	return limits->rate == 0 || meter->missing == 0;
 }

@@ -18,10 +18,10 @@
 
 /* All zeros: nothing has been used. */
 struct meter {
-	uint64_t bytes, spent;              /* used */
-	uint64_t bytes_held, reserved;      /* held: it may yet be used */
-	uint64_t concurrent;                /* exchanges under way */
-	uint64_t missing_micro, counted_ms; /* millionths of a request that the burst lacks; when */
+	uint64_t bytes, spent;         /* used */
+	uint64_t bytes_held, reserved; /* held: it may yet be used */
+	uint64_t concurrent;           /* exchanges under way */
+	uint64_t missing, counted_ms;  /* parts of requests that the burst lacks; when */
 };
 
 /* What was used before it was counted here. */

@@ -11,10 +11,11 @@
 #include "base/die.h"
 #include "store/pgtext.h"
 
-#define RATE_MAX     UINT64_C(1000000000000) /* more is as good as none */
-#define BURST_MAX    UINT64_C(1000000000)
-#define BILLION      UINT64_C(1000000000)
-#define SECONDS_MAX  UINT64_C(100000000000) /* PostgreSQL's calendar ends later */
+#define RATE_MAX     UINT64_C(100000000000000) /* more is as good as none */
+#define BURST_MAX    UINT64_C(100000000)
+#define SECOND_MS    1000
+#define REQUEST      (SECOND_MS * LIMITS_PER_SECOND) /* as in postgres.sql */
+#define SECONDS_MAX  UINT64_C(100000000000)          /* PostgreSQL's calendar ends later */
 #define RELEASE_STEP 1000 /* as in postgres.sql: when so many were released there may be more */
 #define AGAIN_MS     1000 /* an unreachable store may be there again by then */
 
@@ -226,14 +227,13 @@ static size_t place_of(const struct names *names, const char *name)
 static void write_claim(size_t place, const struct limits *limits, uint64_t spend_limit,
 			struct buf *params)
 {
-	uint64_t rate = least(limits->rate_milli, RATE_MAX), capacity;
+	uint64_t rate = least(limits->rate, RATE_MAX), capacity;
 
 	/* Nothing set is one second's, but a request at least. */
-	capacity = limits->burst ? least(limits->burst, BURST_MAX) * BILLION
-				 : rate * (BILLION / 1000);
+	capacity = limits->burst ? least(limits->burst, BURST_MAX) * REQUEST : rate * SECOND_MS;
 	pgtext_add_number(&params[0], place);
 	pgtext_add_number(&params[1], rate);
-	pgtext_add_number(&params[2], capacity < BILLION ? BILLION : capacity);
+	pgtext_add_number(&params[2], capacity < REQUEST ? REQUEST : capacity);
 	pgtext_add_number(&params[3], limits->concurrent);
 	pgtext_add_number(&params[4], limits->bytes);
 	pgtext_add_number(&params[5], spend_limit);

@@ -53,8 +53,8 @@ BEGIN
 		held_bytes bigint NOT NULL DEFAULT 0,  -- in holds
 		spent bigint NOT NULL DEFAULT 0,
 		reserved bigint NOT NULL DEFAULT 0,    -- in holds, the kept ones, too
-		level bigint NOT NULL DEFAULT 0,       -- of the bucket, in billionths of a request
-		level_at bigint NOT NULL DEFAULT 0     -- in microseconds since 1970
+		level bigint NOT NULL DEFAULT 0,       -- of the bucket; a request is 3600000000
+		level_at bigint NOT NULL DEFAULT 0     -- in milliseconds since 1970
 	) WITH (fillfactor = 50);
 
 	-- How many holds of a keeper are under way. Guarded by the meter's lock.
@@ -177,7 +177,8 @@ BEGIN
 
 	-- A turn's reservations. `names` are the meters, each once, in the order of strcmp; a
 	-- reservation has three claims, which say where in `names` theirs is (0: no more).
-	-- Capacities are in billionths of a request. What is read is decided on in memory, and
+	-- A request is so much of a bucket's level that a rate in thousandths per hour is what runs out
+	-- of it in a millisecond; capacities likewise. What is read is decided on in memory, and
 	-- written once for all.
 	CREATE FUNCTION warder.reserve(me text, mine bigint, alive_ms bigint, names text[],
 		ids text[], runs text[], accounts text[], attempts bigint[], sizes bigint[], spends bigint[],
@@ -185,12 +186,12 @@ BEGIN
 		spend_limits bigint[], OUT verdicts int[], OUT refused int[], OUT waits bigint[])
 	LANGUAGE plpgsql AS $f$
 	DECLARE
-		one CONSTANT bigint := 1000000000;
+		one CONSTANT bigint := 3600000000;
 		most CONSTANT bigint := 4000000000000000000;
 		revoked text[];
 		used bigint[]; held bigint[]; spent bigint[]; owed bigint[];
 		levels bigint[]; levels_at bigint[]; taken bigint[]; added bigint[];
-		now_us bigint; verdict int; claim int; wait bigint; m int; c int; rate bigint; passed bigint;
+		now_ms bigint; verdict int; claim int; wait bigint; m int; c int; rate bigint; passed bigint;
 	BEGIN
 		PERFORM warder.fence(me, mine);
 		PERFORM warder.make_meters(names);
@@ -210,7 +211,7 @@ BEGIN
 					k.seen_at > clock_timestamp() - alive_ms * interval '1 millisecond')
 				GROUP BY q.meter) p ON p.meter = n.name;
 		SELECT array_agg(v.run_id) INTO revoked FROM warder.revocations v WHERE v.run_id = ANY (runs);
-		now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+		now_ms := floor(extract(epoch FROM clock_timestamp()) * 1000);
 		verdicts := array_fill(0, ARRAY[cardinality(ids)]);
 		refused := verdicts;
 		waits := array_fill(0::bigint, ARRAY[cardinality(ids)]);
@@ -229,17 +230,16 @@ BEGIN
 				EXIT WHEN m = 0;
 				rate := rates[c];
 				IF rate > 0 THEN
-					passed := greatest(now_us - levels_at[m], 0);
-					-- In microseconds it runs out by `rate` billionths each.
+					passed := greatest(now_ms - levels_at[m], 0);
 					IF passed > levels[m] / rate THEN
 						levels[m] := 0;
 					ELSE
 						levels[m] := levels[m] - passed * rate;
 					END IF;
-					levels_at[m] := now_us;
+					levels_at[m] := now_ms;
 					IF levels[m] + one > capacities[c] THEN
 						verdict := 1;
-						wait := (levels[m] + one - capacities[c] + 1000 * rate - 1) / (1000 * rate);
+						wait := (levels[m] + one - capacities[c] + rate - 1) / rate;
 						EXIT;
 					END IF;
 				END IF;

@@ -131,7 +131,7 @@ static void add_reserve(const struct redis_task *task, struct redis_words *words
 		const struct limits *limits = &reservation->claims[i].limits;
 
 		redis_add_text(words, reservation->claims[i].meter);
-		redis_add_number(words, limits->rate_milli);
+		redis_add_number(words, limits->rate);
 		redis_add_number(words, limits->burst);
 		redis_add_number(words, limits->concurrent);
 		redis_add_number(words, limits->bytes);

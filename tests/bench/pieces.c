@@ -98,7 +98,7 @@ static void reserve_and_settle(struct bench *bench)
 			.run_id = "run",
 			.account = "",
 			.claims = { { "run:run",
-				      { .rate_milli = 1000000000,
+				      { .rate = 1000000 * LIMITS_PER_SECOND,
 					.burst = 1000000,
 					.concurrent = 100000,
 					.spend = UINT64_MAX / 4 } } },

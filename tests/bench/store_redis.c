@@ -55,7 +55,7 @@ static void ask(struct store_reservation *reservation, size_t claim_count)
 	for (size_t i = 0; i < claim_count; i++)
 		reservation->claims[i] = (struct store_claim){
 			meters[i],
-			{ .rate_milli = 1000000000,
+			{ .rate = 1000000 * LIMITS_PER_SECOND,
 			  .burst = 1000000,
 			  .concurrent = 10000,
 			  .bytes = INT64_MAX,

@@ -44,11 +44,11 @@ def lines(place, settings, what, **kwargs):
 def test_limits_are_explained(place):
     settings = {"limits": {"requests": "30/m", "burst": 5, "concurrent": 8, "bytes": "1M", "spend": 2.5,
                            "duration": "8h", "memory": "2G"},
-                "account_limits": {"team-7": {"spend": 100, "requests": 0.25}, "*": {"spend": 1e-5}},
+                "account_limits": {"team-7": {"spend": 100, "requests": "0.125/h"}, "*": {"spend": 1e-5}},
                 "host_limits": {"*.example.com": {"concurrent": 3}, "[2001:DB8::1]": {"bytes": 1}}, "spend_reserve": 0.25}
     assert lines(place, settings, "limit") == [
-        "each run: 0.5 requests a second, bursts of 5, 8 at once, 1048576 bytes, 2.5 to spend, 28800 seconds",
-        "account team-7: 0.25 requests a second, 100 to spend",
+        "each run: 30 requests a minute, bursts of 5, 8 at once, 1048576 bytes, 2.5 to spend, 28800 seconds",
+        "account team-7: 0.125 requests an hour, 100 to spend",
         "any other account: 0.00001 to spend",
         "host *.example.com: 3 at once",
         "host 2001:db8::1: 1 bytes"]

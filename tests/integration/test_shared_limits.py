@@ -80,7 +80,7 @@ def test_requests_of_a_run(place, origin):
     with limited(place, origin, limits={"requests": RARE, "burst": 3}) as (keeper, run):
         assert [run.ask(POST).status for _ in range(3)] == [200] * 3
         for _ in range(2):
-            assert_limited(run.ask(POST), "rate_limited", most=63)
+            assert_limited(run.ask(POST), "rate_limited", most=60)
         # Control: another run has its own.
         with keeper.run() as other:
             assert [other.ask(POST).status for _ in range(3)] == [200] * 3
@@ -426,7 +426,7 @@ def test_runs_of_an_account_share_its_limits(user_place, origin, name):
             keeper.run("--billing-account", "team-8") as other, keeper.run() as nobodys:
         assert [run.ask(POST).status for run in (one, two, one)] == [200] * 3
         for run in (one, two):
-            assert_limited(run.ask(POST), "rate_limited", "account", 63)
+            assert_limited(run.ask(POST), "rate_limited", "account", 60)
         assert [run.ask(POST).status for run in (other, nobodys)] == [200] * 2
         meters = {line["meter"] for line in keeper.log("limit_reached")}
         assert meters == {"account:team-7"}
@@ -440,7 +440,7 @@ def test_all_runs_share_the_limits_of_a_host(user_place, https, name):
     with shared.keeper(user_place, config) as keeper, keeper.run() as one, keeper.run() as two:
         assert [egress.ask(run).status for run in (one, two, one)] == [200] * 3
         for run in (one, two):
-            assert_limited(egress.ask(run), "rate_limited", "host", 63)
+            assert_limited(egress.ask(run), "rate_limited", "host", 60)
         status = egress.ask(one, host="other.test").status
         assert status == (200 if name == "api.test" else 429)
         assert {line["meter"] for line in keeper.log("limit_reached")} == {f"host:{name}"}
@@ -494,7 +494,7 @@ def test_the_llm_is_a_host_too(user_place, origin):
     config = shared.llm(origin, host_limits={"127.0.0.1": {"requests": RARE, "burst": 1}})
     with shared.keeper(user_place, config) as keeper, keeper.run() as one, keeper.run() as two:
         assert one.ask(POST).status == 200
-        assert_limited(two.ask(POST), "rate_limited", "host", 63)
+        assert_limited(two.ask(POST), "rate_limited", "host", 60)
 
 
 def test_the_narrowest_of_several_limits_counts_and_nothing_is_taken_from_the_others(user_place, origin):
@@ -505,9 +505,9 @@ def test_the_narrowest_of_several_limits_counts_and_nothing_is_taken_from_the_ot
             keeper.run("--billing-account", "team-7") as two:
         assert [one.ask(POST).status for _ in range(2)] == [200] * 2
         for _ in range(5):  # what the run's limit refuses, the account does not pay
-            assert_limited(one.ask(POST), "rate_limited", "run", 63)
+            assert_limited(one.ask(POST), "rate_limited", "run", 60)
         assert two.ask(POST).status == 200
-        assert_limited(two.ask(POST), "rate_limited", "account", 63)
+        assert_limited(two.ask(POST), "rate_limited", "account", 60)
 
 
 # ---- what outlives the keeper ----

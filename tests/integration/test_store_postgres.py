@@ -150,7 +150,7 @@ def test_requests_one_by_one_of_four_processes_never_exceed(server, start):
 
 def test_a_clock_that_steps_back_costs_no_more_than_the_rate(server, start):
     client = start(server.url()).up()
-    once_a_second = "reserve 1 0 0 0 1000"
+    once_a_second = "reserve 1 0 0 0 3600000"
     assert client.ask(once_a_second)["granted"] == 1
     # As it would look to a clock that was put back by a year.
     server.psql("UPDATE warder.meters SET level_at = level_at + 31536000::bigint * 1000000")
@@ -159,6 +159,17 @@ def test_a_clock_that_steps_back_costs_no_more_than_the_rate(server, start):
     while client.ask(once_a_second)["granted"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_who_waits_for_a_minute_is_served_once_a_minute(server, start):
+    client = start(server.url()).up()
+    once_a_minute = "reserve 1 0 0 0 60000"
+    assert client.ask(once_a_minute)["granted"] == 1
+    # Time passes quicker where the bucket was filled earlier.
+    server.psql("UPDATE warder.meters SET level_at = level_at - 30000")
+    assert client.ask(once_a_minute)["no_rate"] == 1
+    server.psql("UPDATE warder.meters SET level_at = level_at - 30000")
+    assert client.ask(once_a_minute)["granted"] == 1
 
 
 def test_the_schema_is_made_once_by_many_at_once(server, start):

@@ -158,7 +158,7 @@ static void do_reserve(const char *arguments)
 	struct request *requests;
 
 	if (sscanf(arguments, "%u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &count,
-		   &limits.concurrent, &limits.spend, &spend, &limits.rate_milli) < 4)
+		   &limits.concurrent, &limits.spend, &spend, &limits.rate) < 4)
 		abort();
 	requests = calloc(count, sizeof(*requests));
 	if (!requests)
@@ -373,7 +373,7 @@ static void do_fault(const char *arguments)
 static void do_bench(const char *arguments)
 {
 	unsigned int count = 0, batch = 0;
-	const struct limits limits = { .rate_milli = 1000000000,
+	const struct limits limits = { .rate = 1000000 * LIMITS_PER_SECOND,
 				       .concurrent = 1000000,
 				       .bytes = UINT64_C(1) << 60,
 				       .spend = UINT64_C(1) << 59 };

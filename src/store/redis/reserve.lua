@@ -1,7 +1,9 @@
 -- ARGV: keeper, number, hold, run, bytes, money; then for each claim: meter, rate in
--- thousandths, burst, places, bytes, money
+-- thousandths per hour, burst, places, bytes, money
 -- Answers with the verdict, which claim, and when to come again in milliseconds.
 local CLAIM_FROM, CLAIM_LEN = 7, 6
+-- With a rate R a token takes TOKEN / R milliseconds.
+local TOKEN = 3.6e9
 local FULL_MAX_MS = 1e12 -- Redis has no later times than these
 -- Whoever waits does so by a clock of whole milliseconds: a token that is there in less than one
 -- is taken, and lacks from then on. So much of a token at most:
@@ -17,7 +19,7 @@ local function read_claim(at)
 		places = tonumber(ARGV[at + 3]), bytes = amount(ARGV[at + 4]),
 		spend = amount(ARGV[at + 5]) }
 	if claim.burst == 0 then
-		claim.burst = math.max(1, claim.rate / 1000)
+		claim.burst = math.max(1, claim.rate * 1000 / TOKEN)
 	end
 	claim.meter = read_meter(claim.name)
 	return claim
@@ -26,7 +28,7 @@ end
 -- What the bucket lacks is kept of it: a new one lacks nothing, and a limit that is changed needs
 -- no conversion.
 local function write_missing(claim, missing)
-	local full_ms = math.min(FULL_MAX_MS, math.ceil(missing * 1e6 / claim.rate) + 1)
+	local full_ms = math.min(FULL_MAX_MS, math.ceil(missing * TOKEN / claim.rate) + 1)
 	redis.call('SET', key('rate', claim.name), string.format('%.17g %.0f', missing, now_us),
 		'PX', string.format('%.0f', full_ms))
 end
@@ -45,7 +47,7 @@ local function count_missing(claim)
 		write_missing(claim, missing)
 		return missing
 	end
-	return math.max(0, missing - waited_us * claim.rate / 1e9)
+	return math.max(0, missing - waited_us * claim.rate / (TOKEN * 1000))
 end
 
 -- Nothing is counted past MOST. Without a limit nothing is refused, even there.
@@ -70,8 +72,8 @@ local function judge(claim)
 	if claim.rate > 0 then
 		claim.missing = count_missing(claim)
 		local lacking = claim.missing + 1 - claim.burst
-		if lacking > math.min(EARLY_MAX, claim.rate / 1e6) then
-			return 'rate', math.max(1, math.ceil(lacking * 1e6 / claim.rate))
+		if lacking > math.min(EARLY_MAX, claim.rate / TOKEN) then
+			return 'rate', math.max(1, math.ceil(lacking * TOKEN / claim.rate))
 		end
 	end
 	if claim.places > 0 and count_places(claim.name) >= claim.places then

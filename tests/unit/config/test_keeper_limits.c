@@ -29,7 +29,7 @@ static void every_name_is_read(void **state)
 	keeper_config_init(&config);
 	must_apply(&config,
 		   "run:requests=30/m,burst=20,concurrent=8,bytes=1G,spend=2.5,duration=8h");
-	assert_int_equal(limits->rate_milli, 500);
+	assert_int_equal(limits->rate, LIMITS_PER_SECOND / 2);
 	assert_int_equal(limits->burst, 20);
 	assert_int_equal(limits->concurrent, 8);
 	assert_int_equal(limits->bytes, UINT64_C(1) << 30);
@@ -56,14 +56,14 @@ static void later_names_count_over_earlier(void **state)
 	must_apply(&config, "host=*.example.com:requests=1");
 	assert_int_equal(config.account_limit_count, 2);
 	assert_string_equal(config.account_limits[0].name, "team-7");
-	assert_int_equal(config.account_limits[0].limits.rate_milli, 5000);
+	assert_int_equal(config.account_limits[0].limits.rate, 5 * LIMITS_PER_SECOND);
 	assert_int_equal(config.account_limits[0].limits.spend, 2 * MONEY_UNIT);
 	assert_int_equal(config.account_limits[0].limits.burst, 9);
 	assert_string_equal(config.account_limits[1].name, "*");
 	assert_int_equal(config.host_limit_count, 2);
 	assert_string_equal(config.host_limits[0].name, "api.example.com");
 	assert_int_equal(config.host_limits[0].limits.concurrent, 4);
-	assert_int_equal(config.host_limits[0].limits.rate_milli, 500);
+	assert_int_equal(config.host_limits[0].limits.rate, LIMITS_PER_SECOND / 2);
 	assert_string_equal(config.host_limits[1].name, "*.example.com");
 	assert_int_equal(keeper_config_check(&config, &err), 0);
 	keeper_config_fini(&config);
@@ -141,11 +141,11 @@ static void what_is_wrong_is_said(void **state)
 		{ "account=a:duration=1m", "--limit: duration is a limit of a run only" },
 		{ "host=a.test:duration=1m", "--limit: duration is a limit of a run only" },
 		{ "run:requests=many",
-		  "--limit: requests: 'many' is not a rate such as 10, 0.5 or 30/m" },
-		{ "run:requests=3/h",
-		  "--limit: requests: '3/h' is not a rate such as 10, 0.5 or 30/m" },
-		{ "run:requests=0.05/m",
-		  "--limit: requests: '0.05/m' is too small; what has no limit is left away" },
+		  "--limit: requests: 'many' is not a rate such as 10, 0.5, 30/m or 100/h" },
+		{ "run:requests=3/d",
+		  "--limit: requests: '3/d' is not a rate such as 10, 0.5, 30/m or 100/h" },
+		{ "run:requests=0.000/m",
+		  "--limit: requests: '0.000/m' is too small; what has no limit is left away" },
 		{ "run:requests=1000001", "--limit: requests: '1000001' is too large" },
 		{ "run:burst=1.5", "--limit: burst: '1.5' is not a whole number" },
 		{ "run:concurrent=-1", "--limit: concurrent: '-1' is not a whole number" },

@@ -95,12 +95,12 @@ static void every_limit_has_its_verdict(void **state)
 		enum store_verdict verdict;
 		bool is_by_waiting;
 	} rows[] = {
-		{ { .rate_milli = 100, .burst = 1 }, STORE_NO_RATE, true },
+		{ { .rate = LIMITS_PER_SECOND / 10, .burst = 1 }, STORE_NO_RATE, true },
 		{ { .concurrent = 1 }, STORE_NO_PLACE, true },
 		{ { .bytes = 150 }, STORE_NO_BYTES, false },
 		{ { .spend = CENT + CENT / 2 }, STORE_NO_MONEY, false },
 	};
-	const struct limits ample = { .rate_milli = 1000000,
+	const struct limits ample = { .rate = 1000 * LIMITS_PER_SECOND,
 				      .burst = 1000,
 				      .concurrent = 1000,
 				      .bytes = 1000000,
@@ -127,7 +127,9 @@ static void every_limit_has_its_verdict(void **state)
 /* A refusal by the last of the claims leaves nothing in the others: not even in their rate. */
 static void all_of_it_or_nothing(void **state)
 {
-	const struct limits once = { .rate_milli = 1, .burst = 1, .concurrent = 1 };
+	const struct limits once = { .rate = LIMITS_PER_SECOND / 1000,
+				     .burst = 1,
+				     .concurrent = 1 };
 	const struct limits limits[] = { once, once, { .spend = CENT } };
 	struct ask refused, granted;
 
@@ -371,18 +373,19 @@ static unsigned int count_granted(struct limits limits, unsigned int asked, uint
 /* One with a clock of its own goes on while it is asked: what may come in that time is allowed. */
 static void expect_granted(struct limits limits, unsigned int asked, unsigned int wanted)
 {
+	const uint64_t token = 1000 * LIMITS_PER_SECOND;
 	uint64_t begin = clock_now_ms(), retry_ms = 0;
 	unsigned int granted = count_granted(limits, asked, &retry_ms), more = 0;
 
 	if (backend->has_own_clock)
-		more = (unsigned int)((clock_now_ms() - begin) * limits.rate_milli / 1000000 + 1);
+		more = (unsigned int)((clock_now_ms() - begin) * limits.rate / token + 1);
 	assert_in_range(granted, wanted, wanted + more);
-	assert_in_range(retry_ms, 1, (1000000 + limits.rate_milli - 1) / limits.rate_milli);
+	assert_in_range(retry_ms, 1, (token + limits.rate - 1) / limits.rate);
 }
 
 static void a_rate_has_a_burst_and_then_its_pace(void **state)
 {
-	const struct limits limits = { .rate_milli = 5000, .burst = 5 };
+	const struct limits limits = { .rate = 5 * LIMITS_PER_SECOND, .burst = 5 };
 
 	(void)state;
 	expect_granted(limits, 20, 5);
@@ -396,7 +399,7 @@ static void a_rate_has_a_burst_and_then_its_pace(void **state)
 
 static void waiting_as_told_is_enough(void **state)
 {
-	const struct limits limits = { .rate_milli = 3000, .burst = 1 };
+	const struct limits limits = { .rate = 3 * LIMITS_PER_SECOND, .burst = 1 };
 	uint64_t retry_ms = 0;
 	struct ask ask;
 
@@ -415,9 +418,10 @@ static void waiting_as_told_is_enough(void **state)
 static void a_burst_of_none_is_a_second(void **state)
 {
 	(void)state;
-	expect_granted((struct limits){ .rate_milli = 8000 }, 20, 8);
+	expect_granted((struct limits){ .rate = 8 * LIMITS_PER_SECOND }, 20, 8);
 	be_somebody_else();
-	expect_granted((struct limits){ .rate_milli = 100 }, 5, 1); /* one every ten seconds */
+	expect_granted((struct limits){ .rate = LIMITS_PER_SECOND / 10 }, 5,
+		       1); /* one every ten seconds */
 }
 
 static void a_slow_rate_tells_a_long_wait(void **state)
@@ -426,8 +430,21 @@ static void a_slow_rate_tells_a_long_wait(void **state)
 
 	(void)state;
 	assert_int_equal(
-		count_granted((struct limits){ .rate_milli = 100, .burst = 1 }, 2, &retry_ms), 1);
+		count_granted((struct limits){ .rate = LIMITS_PER_SECOND / 10, .burst = 1 }, 2,
+			      &retry_ms),
+		1);
 	assert_in_range(retry_ms, 5000, 10000);
+}
+
+/* One that has its own clock may have gone on since; it is never more than a minute. */
+static void once_a_minute_is_once_a_minute(void **state)
+{
+	uint64_t retry_ms = 0;
+
+	(void)state;
+	assert_int_equal(
+		count_granted((struct limits){ .rate = LIMITS_PER_SECOND / 60 }, 2, &retry_ms), 1);
+	assert_in_range(retry_ms, backend->has_own_clock ? 1 : 60000, 60000);
 }
 
 /* ---- money whose amount is not known ---- */
@@ -982,6 +999,7 @@ int conformance_run(const struct backend *subject)
 		FRESH(waiting_as_told_is_enough),
 		FRESH(a_burst_of_none_is_a_second),
 		FRESH(a_slow_rate_tells_a_long_wait),
+		FRESH(once_a_minute_is_once_a_minute),
 		FRESH(what_has_no_cost_yet_stays_reserved),
 		FRESH(where_no_money_was_reserved_none_is_kept),
 		FRESH(what_was_kept_is_reconciled_by_its_call),

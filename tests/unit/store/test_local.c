@@ -62,7 +62,9 @@ static void a_meter_that_is_claimed_twice_counts_twice(void **state)
 /* An agent can name hosts without end; meters that nothing is known about are not kept. */
 static void meters_at_rest_are_forgotten(void **state)
 {
-	const struct limits limits = { .rate_milli = 1000000, .burst = 10, .concurrent = 5 };
+	const struct limits limits = { .rate = 1000 * LIMITS_PER_SECOND,
+				       .burst = 10,
+				       .concurrent = 5 };
 	char id[STORE_ID_MAX], meter[64];
 
 	(void)state;

@@ -34,39 +34,56 @@ static void a_bucket_is_full_at_first(void **state)
 	struct meter meter = { 0 };
 
 	(void)state;
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 1000, .burst = 7 }, 20, 5), 7);
+	assert_int_equal(
+		pass(&meter, (struct limits){ .rate = LIMITS_PER_SECOND, .burst = 7 }, 20, 5), 7);
 	meter = (struct meter){ 0 };
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 2500 }, 20, 5), 2);
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 2500 }, 20, 205), 1);
+	assert_int_equal(pass(&meter, (struct limits){ .rate = 5 * LIMITS_PER_SECOND / 2 }, 20, 5),
+			 2);
+	assert_int_equal(
+		pass(&meter, (struct limits){ .rate = 5 * LIMITS_PER_SECOND / 2 }, 20, 205), 1);
 	meter = (struct meter){ 0 };
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 1 }, 20, 5), 1);
+	assert_int_equal(pass(&meter, (struct limits){ .rate = LIMITS_PER_SECOND / 1000 }, 20, 5),
+			 1);
 }
+
+/* A minute's and an hour's, as a second's. */
+static const uint64_t rates[] = {
+	1000,
+	60000,
+	7 * LIMITS_PER_SECOND / 60,
+	LIMITS_PER_SECOND / 3,
+	LIMITS_PER_SECOND,
+	3333333,
+	7919 * LIMITS_PER_SECOND / 1000,
+	999999,
+	999 * LIMITS_PER_SECOND,
+	5000 * LIMITS_PER_SECOND,
+};
 
 /* Asked every millisecond for an hour, a rate of any kind lets through exactly what it says. */
 static void nothing_drifts(void **state)
 {
-	static const uint64_t rates[] = { 1, 3, 7, 333, 999, 1000, 1001, 3333, 7919, 999999 };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rates); i++) {
-		const struct limits limits = { .rate_milli = rates[i], .burst = 2 };
+		const struct limits limits = { .rate = rates[i], .burst = 2 };
 		struct meter meter = { 0 };
 		uint64_t passed = 0, hour_ms = 3600000;
 
 		for (uint64_t now_ms = 1; now_ms <= hour_ms + 1; now_ms++)
 			passed += pass(&meter, limits, 1, now_ms);
-		assert_in_range(passed, hour_ms * rates[i] / 1000000,
-				hour_ms * rates[i] / 1000000 + limits.burst);
+		if (rates[i] > 1000 * LIMITS_PER_SECOND)
+			assert_int_equal(passed, hour_ms + 1); /* as often as it asked */
+		else
+			assert_in_range(passed, rates[i] / 1000, rates[i] / 1000 + limits.burst);
 	}
 }
 
 static void what_is_told_to_wait_is_exact(void **state)
 {
-	static const uint64_t rates[] = { 1, 3, 7, 100, 333, 1000, 3333, 50000, 999999, 5000000 };
-
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rates); i++) {
-		const struct limits limits = { .rate_milli = rates[i], .burst = 3 };
+		const struct limits limits = { .rate = rates[i], .burst = 3 };
 		struct meter meter = { 0 };
 		uint64_t now_ms = 1000, retry_ms = 0;
 
@@ -85,9 +102,26 @@ static void what_is_told_to_wait_is_exact(void **state)
 	}
 }
 
+static void once_a_minute_is_once_a_minute(void **state)
+{
+	const struct limits limits = { .rate = LIMITS_PER_SECOND / 60 };
+	struct meter meter = { 0 };
+	uint64_t retry_ms;
+
+	(void)state;
+	for (uint64_t now_ms = 5; now_ms < 600000; now_ms += 60000) {
+		assert_int_equal(take(&meter, limits, 0, 0, now_ms, &retry_ms), STORE_GRANTED);
+		assert_int_equal(take(&meter, limits, 0, 0, now_ms, &retry_ms), STORE_NO_RATE);
+		assert_int_equal(retry_ms, 60000);
+		assert_int_equal(take(&meter, limits, 0, 0, now_ms + 59999, &retry_ms),
+				 STORE_NO_RATE);
+		assert_int_equal(retry_ms, 1);
+	}
+}
+
 static void a_pause_fills_it_and_no_more(void **state)
 {
-	const struct limits limits = { .rate_milli = 10000, .burst = 5 };
+	const struct limits limits = { .rate = 10 * LIMITS_PER_SECOND, .burst = 5 };
 	struct meter meter = { 0 };
 
 	(void)state;
@@ -106,18 +140,20 @@ static void a_rate_may_be_changed(void **state)
 	struct meter meter = { 0 };
 
 	(void)state;
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 1000, .burst = 10 }, 8, 0), 8);
+	assert_int_equal(
+		pass(&meter, (struct limits){ .rate = LIMITS_PER_SECOND, .burst = 10 }, 8, 0), 8);
 	/* Smaller: what it lacked is more than it has now. */
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 1000, .burst = 2 }, 8, 0), 0);
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 1000, .burst = 2 }, 8, 2000),
-			 2);
+	assert_int_equal(
+		pass(&meter, (struct limits){ .rate = LIMITS_PER_SECOND, .burst = 2 }, 8, 0), 0);
+	assert_int_equal(
+		pass(&meter, (struct limits){ .rate = LIMITS_PER_SECOND, .burst = 2 }, 8, 2000), 2);
 	/* Larger. */
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 1000, .burst = 5 }, 8, 2000),
-			 3);
+	assert_int_equal(
+		pass(&meter, (struct limits){ .rate = LIMITS_PER_SECOND, .burst = 5 }, 8, 2000), 3);
 	/* None, and one again. */
 	assert_int_equal(pass(&meter, (struct limits){ 0 }, 8, 2000), 8);
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = 1000, .burst = 5 }, 8, 2000),
-			 0);
+	assert_int_equal(
+		pass(&meter, (struct limits){ .rate = LIMITS_PER_SECOND, .burst = 5 }, 8, 2000), 0);
 }
 
 static void numbers_may_be_huge(void **state)
@@ -126,9 +162,12 @@ static void numbers_may_be_huge(void **state)
 	uint64_t retry_ms;
 
 	(void)state;
-	assert_int_equal(pass(&meter, (struct limits){ .rate_milli = UINT64_MAX }, 9, 1), 9);
+	assert_int_equal(pass(&meter, (struct limits){ .rate = UINT64_MAX }, 9, 1), 9);
 	assert_int_equal(
-		pass(&meter, (struct limits){ .rate_milli = 1, .burst = UINT64_MAX }, 9, 2), 9);
+		pass(&meter,
+		     (struct limits){ .rate = LIMITS_PER_SECOND / 1000, .burst = UINT64_MAX }, 9,
+		     2),
+		9);
 	meter = (struct meter){ 0 };
 	assert_int_equal(
 		take(&meter, (struct limits){ .bytes = UINT64_MAX }, UINT64_MAX, 0, 1, &retry_ms),
@@ -176,7 +215,7 @@ static void limits_are_reached_and_not_passed(void **state)
 static void what_is_undone_never_was(void **state)
 {
 	const struct limits limits = {
-		.rate_milli = 1000, .burst = 3, .concurrent = 5, .bytes = 1000, .spend = 1000
+		.rate = LIMITS_PER_SECOND, .burst = 3, .concurrent = 5, .bytes = 1000, .spend = 1000
 	};
 	struct meter meter = { 0 }, before;
 	uint64_t retry_ms;
@@ -235,7 +274,7 @@ static void what_is_held_and_settled_adds_up(void **state)
 
 static void a_meter_comes_to_rest(void **state)
 {
-	const struct limits limits = { .rate_milli = 1000, .burst = 2 };
+	const struct limits limits = { .rate = LIMITS_PER_SECOND, .burst = 2 };
 	struct meter meter = { 0 };
 	uint64_t retry_ms;
 
@@ -256,8 +295,9 @@ static void a_meter_comes_to_rest(void **state)
 int main(void)
 {
 	RUN_TESTS(TEST(a_bucket_is_full_at_first), TEST(nothing_drifts),
-		  TEST(what_is_told_to_wait_is_exact), TEST(a_pause_fills_it_and_no_more),
-		  TEST(a_rate_may_be_changed), TEST(numbers_may_be_huge),
-		  TEST(limits_are_reached_and_not_passed), TEST(what_is_undone_never_was),
-		  TEST(what_is_held_and_settled_adds_up), TEST(a_meter_comes_to_rest));
+		  TEST(what_is_told_to_wait_is_exact), TEST(once_a_minute_is_once_a_minute),
+		  TEST(a_pause_fills_it_and_no_more), TEST(a_rate_may_be_changed),
+		  TEST(numbers_may_be_huge), TEST(limits_are_reached_and_not_passed),
+		  TEST(what_is_undone_never_was), TEST(what_is_held_and_settled_adds_up),
+		  TEST(a_meter_comes_to_rest));
 }

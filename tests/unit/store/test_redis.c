@@ -236,19 +236,39 @@ static void nothing_is_counted_past_the_end(void **state)
 	assert_int_equal(read_meter("m").spent, INT64_MAX);
 }
 
+/* Of "m", as if it had been taken then. */
+static void take_token_at(uint64_t ms)
+{
+	char bucket[64], text[64];
+
+	snprintf(bucket, sizeof(bucket), "1 %" PRIu64, ms * 1000);
+	redis_server_ask(&server, WORDS("SET", "warder:rate:m", bucket, "EX", "7200"), text,
+			 sizeof(text));
+}
+
+static void who_waits_for_a_minute_is_served_once_a_minute(void **state)
+{
+	const struct limits limits = { .rate = LIMITS_PER_SECOND / 60 };
+	uint64_t now_ms = clock_ms(CLOCK_REALTIME);
+	struct ask ask;
+
+	(void)state;
+	take_token_at(now_ms - 30000);
+	assert_int_equal(take(&ask, "m", limits, 0, 0), STORE_NO_RATE);
+	assert_in_range(ask.reservation.retry_ms, 1, 30000);
+	take_token_at(now_ms - 60000);
+	assert_int_equal(take(&ask, "m", limits, 0, 0), STORE_GRANTED);
+}
+
 /* The bucket is as empty as it was, and fills again from now on. */
 static void a_clock_that_steps_back_costs_no_more_than_the_rate(void **state)
 {
-	const struct limits limits = { .rate_milli = 10000, .burst = 1 };
-	char bucket[64], text[64];
+	const struct limits limits = { .rate = 10 * LIMITS_PER_SECOND, .burst = 1 };
 	struct ask ask;
 
 	(void)state;
 	/* As it would look to a clock that was put back by an hour. */
-	snprintf(bucket, sizeof(bucket), "1 %" PRIu64,
-		 (clock_ms(CLOCK_REALTIME) + 3600000) * 1000);
-	redis_server_ask(&server, WORDS("SET", "warder:rate:m", bucket, "EX", "7200"), text,
-			 sizeof(text));
+	take_token_at(clock_ms(CLOCK_REALTIME) + 3600000);
 	assert_int_equal(take(&ask, "m", limits, 0, 0), STORE_NO_RATE);
 	assert_in_range(ask.reservation.retry_ms, 1, 100);
 	turn_until(NULL, ask.reservation.retry_ms);
@@ -270,7 +290,7 @@ static uint64_t count_keys(const struct ask *ask)
 static void what_is_nothing_leaves_nothing(void **state)
 {
 	const struct limits limits = {
-		.rate_milli = 1000, .burst = 2, .concurrent = 5, .bytes = 10, .spend = 10
+		.rate = LIMITS_PER_SECOND, .burst = 2, .concurrent = 5, .bytes = 10, .spend = 10
 	};
 	struct ask ask;
 
@@ -458,6 +478,7 @@ int main(void)
 		FRESH(amounts_beyond_doubles_are_exact),
 		FRESH(sums_are_those_of_c),
 		FRESH(nothing_is_counted_past_the_end),
+		FRESH(who_waits_for_a_minute_is_served_once_a_minute),
 		FRESH(a_clock_that_steps_back_costs_no_more_than_the_rate),
 		FRESH(what_is_nothing_leaves_nothing),
 		FRESH(money_does_not_expire_and_calls_do),

@@ -157,7 +157,9 @@ static void what_is_not_ours_is_refused(void **state)
 
 static void rates_and_places_alone_are_not_written(void **state)
 {
-	const struct limits limits = { .rate_milli = 100000000, .burst = 100000, .concurrent = 5 };
+	const struct limits limits = { .rate = 100000 * LIMITS_PER_SECOND,
+				       .burst = 100000,
+				       .concurrent = 5 };
 	struct store *store = desk_open(&loop);
 	char id[STORE_ID_MAX];
 	off_t before;

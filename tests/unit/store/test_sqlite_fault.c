@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 
 static const struct limits limits = { .concurrent = 100, .bytes = 1000000, .spend = MONEY_UNIT };
-static const struct limits places = { .rate_milli = 1000000, .burst = 1000, .concurrent = 100 };
+static const struct limits places = { .rate = 1000 * LIMITS_PER_SECOND,
+				      .burst = 1000,
+				      .concurrent = 100 };
 static struct loop loop;
 
 static int set_up(void **state)
