@@ -27,6 +27,19 @@ static int parse_money(const char *text, uint64_t *ret_amount)
 
 /* ---- names ---- */
 
+/* Whose limits they are. */
+enum scope {
+	SCOPE_RUN = 1,
+	SCOPE_ACCOUNT = 2,
+	SCOPE_HOST = 4,
+	SCOPE_ANY = SCOPE_RUN | SCOPE_ACCOUNT | SCOPE_HOST,
+};
+
+static const char *name_scopes(unsigned int scopes)
+{
+	return scopes == SCOPE_RUN ? "a run" : "a run or an account";
+}
+
 /* The least is always one: 0 stands for no limit, and nobody who writes it means that. */
 static const struct limit_name {
 	const char *name;
@@ -34,20 +47,20 @@ static const struct limit_name {
 	int (*parse)(const char *text, uint64_t *ret_value);
 	uint64_t high;
 	const char *form;
-	bool is_of_run; /* and of nothing else */
+	unsigned int scopes; /* that can have it */
 } names[] = {
 	{ "requests", offsetof(struct limits, rate), units_parse_rate, RATE_MAX,
-	  "a rate such as 10, 0.5, 30/m or 100/h", false },
+	  "a rate such as 10, 0.5, 30/m or 100/h", SCOPE_ANY },
 	{ "burst", offsetof(struct limits, burst), units_parse_count, COUNT_MAX, "a whole number",
-	  false },
+	  SCOPE_ANY },
 	{ "concurrent", offsetof(struct limits, concurrent), units_parse_count, COUNT_MAX,
-	  "a whole number", false },
+	  "a whole number", SCOPE_ANY },
 	{ "bytes", offsetof(struct limits, bytes), units_parse_size, BYTES_MAX,
-	  "a size such as 512M", false },
+	  "a size such as 512M", SCOPE_ANY },
 	{ "spend", offsetof(struct limits, spend), parse_money, MONEY_MAX,
-	  "an amount such as 5 or 0.25", false },
+	  "an amount such as 5 or 0.25", SCOPE_RUN | SCOPE_ACCOUNT },
 	{ "duration", offsetof(struct limits, duration_ms), units_parse_duration, DURATION_MAX,
-	  "a time such as 30s or 10m", true },
+	  "a time such as 30s or 10m", SCOPE_RUN },
 };
 
 static const struct limit_name *find_name(const struct option *option, struct bytes word,
@@ -88,7 +101,7 @@ static int read_amount(const char *what, const char *text, int (*parse)(const ch
 }
 
 /* NAME=VALUE */
-static int read_one(const struct option *option, struct bytes text, bool is_run,
+static int read_one(const struct option *option, struct bytes text, enum scope scope,
 		    struct limits *limits, struct arena *arena, struct err *err)
 {
 	const struct limit_name *name;
@@ -102,9 +115,9 @@ static int read_one(const struct option *option, struct bytes text, bool is_run,
 	name = find_name(option, word, err);
 	if (!name)
 		return -EINVAL;
-	if (name->is_of_run && !is_run)
-		return err_say(err, EINVAL, "--%s: %s is a limit of a run only", option->name,
-			       name->name);
+	if (!(name->scopes & scope))
+		return err_say(err, EINVAL, "--%s: %s is a limit of %s only", option->name,
+			       name->name, name_scopes(name->scopes));
 	r = read_amount(arena_printf(arena, "--%s: %s", option->name, name->name),
 			arena_printf(arena, "%.*s", (int)text.len, text.data), name->parse,
 			name->form, name->high, &value, err);
@@ -243,19 +256,21 @@ static int say_scope(const struct option *option, struct bytes word, struct err 
 }
 
 static int find_scope(struct keeper_config *config, const struct option *option, struct bytes text,
-		      struct limits **ret_limits, struct err *err)
+		      enum scope *ret_scope, struct limits **ret_limits, struct err *err)
 {
 	struct bytes kind, rest = text;
 
+	*ret_scope = SCOPE_RUN;
 	if (bytes_equal(text, BYTES("run"))) {
 		*ret_limits = &config->run_limits;
 		return 0;
 	}
 	if (!bytes_split(&rest, '=', &kind))
 		return say_scope(option, text, err);
+	*ret_scope = bytes_equal(kind, BYTES("host")) ? SCOPE_HOST : SCOPE_ACCOUNT;
 	if (bytes_equal(kind, BYTES("account")))
 		*ret_limits = find_account(config, option, rest, err);
-	else if (bytes_equal(kind, BYTES("host")))
+	else if (*ret_scope == SCOPE_HOST)
 		*ret_limits = find_host(config, option, rest, err);
 	else
 		return say_scope(option, kind, err);
@@ -270,21 +285,19 @@ int keeper_read_limit(void *data, const struct option *option, const char *text,
 	struct keeper_config *config = data;
 	const char *colon = strrchr(text, ':');
 	struct limits *limits = NULL;
+	enum scope scope = SCOPE_RUN;
 	struct bytes rest, one;
 	int r;
 
 	if (!colon)
 		return err_say(err, EINVAL, "--%s: '%.60s' is not %s", option->name, text,
 			       option->argument);
-	r = find_scope(config, option, (struct bytes){ text, (size_t)(colon - text) }, &limits,
-		       err);
+	r = find_scope(config, option, (struct bytes){ text, (size_t)(colon - text) }, &scope,
+		       &limits, err);
 	rest = bytes_of(colon + 1);
 	while (r == 0 && bytes_split(&rest, ',', &one))
-		r = read_one(option, one, limits == &config->run_limits, limits, &config->arena,
-			     err);
-	return r < 0 ? r
-		     : read_one(option, rest, limits == &config->run_limits, limits, &config->arena,
-				err);
+		r = read_one(option, one, scope, limits, &config->arena, err);
+	return r < 0 ? r : read_one(option, rest, scope, limits, &config->arena, err);
 }
 
 int keeper_read_money(void *data, const struct option *option, const char *text, struct err *err)

@@ -285,37 +285,58 @@ static void release(struct local *local, struct hold *hold)
 	local_end_hold(local, hold);
 }
 
-/* The meters of a call: with a user each, which the caller gives up. False: unreachable. */
-static bool open_tallies(struct local *local, const struct store_call *call, uint64_t now_ms,
-			 struct tally **ret_tallies, size_t *ret_count)
+/* The meters of a call, with a user each, which the caller gives up. */
+struct opened {
+	struct tally *tallies[STORE_CLAIMS_MAX];
+	size_t count;
+};
+
+static bool open_tally(struct local *local, struct tally *tally, struct opened *opened)
+{
+	if (!local_load_tally(local, tally))
+		return false;
+	tally->user_count++;
+	opened->tallies[opened->count++] = tally;
+	return true;
+}
+
+/* Those that the log names. False: unreachable. */
+static bool open_named(struct local *local, const struct store_call *call, uint64_t now_ms,
+		       struct opened *opened)
 {
 	const struct {
 		const char *kind, *name;
 	} owners[] = { { "run:", call->run_id }, { "account:", call->account } };
 
-	for (size_t i = 0; i < ARRAY_LEN(owners); i++)
-		ret_tallies[i] = NULL;
-	*ret_count = 0;
 	for (size_t i = 0; i < ARRAY_LEN(owners); i++) {
 		size_t size = strlen(owners[i].kind) + strlen(owners[i].name) + 1;
 		_cleanup_free_ char *meter = local_alloc(size);
-		struct tally *tally;
 
 		if (!owners[i].name[0])
 			continue;
 		snprintf(meter, size, "%s%s", owners[i].kind, owners[i].name);
-		tally = local_get_tally(local, meter, now_ms);
-		if (!local_load_tally(local, tally))
+		if (!open_tally(local, local_get_tally(local, meter, now_ms), opened))
 			return false;
-		tally->user_count++;
-		ret_tallies[(*ret_count)++] = tally;
 	}
 	return true;
 }
 
+/* Those that the hold is of which was kept for it, or else those that the log names. */
+static bool open_tallies(struct local *local, const struct store_call *call, uint64_t now_ms,
+			 struct opened *opened)
+{
+	const struct hold *hold = local_find_kept(local, call->call_id);
+	bool is_open = true;
+
+	if (!hold)
+		return open_named(local, call, now_ms, opened);
+	for (size_t i = 0; is_open && i < hold->tally_count; i++)
+		is_open = open_tally(local, hold->tallies[i], opened);
+	return is_open;
+}
+
 /* Everything that can fail has not; what is written later is in memory until then. */
-static void apply_call(struct local *local, struct store_call *call, struct tally *const *tallies,
-		       size_t count)
+static void apply_call(struct local *local, struct store_call *call, const struct opened *opened)
 {
 	struct hold *hold;
 
@@ -323,10 +344,10 @@ static void apply_call(struct local *local, struct store_call *call, struct tall
 		call->was_known = true;
 		release(local, hold);
 	}
-	for (size_t i = 0; i < count; i++) {
-		meter_correct(&tallies[i]->meter, call->counted, call->cost);
-		watch_money(local, tallies[i]);
-		local_touch_tally(local, tallies[i]);
+	for (size_t i = 0; i < opened->count; i++) {
+		meter_correct(&opened->tallies[i]->meter, call->counted, call->cost);
+		watch_money(local, opened->tallies[i]);
+		local_touch_tally(local, opened->tallies[i]);
 	}
 	local_remember_call(local, call->call_id, call->cost, true);
 }
@@ -334,10 +355,9 @@ static void apply_call(struct local *local, struct store_call *call, struct tall
 /* False: unreachable, and nothing has changed. */
 static bool count_call(struct local *local, struct store_call *call, uint64_t now_ms)
 {
-	struct tally *tallies[2];
+	struct opened opened = { .count = 0 };
 	struct journal_call known;
 	bool is_open;
-	size_t count;
 	int r = local_find_call(local, call->call_id, &known);
 
 	if (r < 0)
@@ -346,11 +366,11 @@ static bool count_call(struct local *local, struct store_call *call, uint64_t no
 	call->counted = known.cost;
 	if (r > 0 && known.is_truth && known.cost == call->cost)
 		return true;
-	is_open = open_tallies(local, call, now_ms, tallies, &count);
+	is_open = open_tallies(local, call, now_ms, &opened);
 	if (is_open)
-		apply_call(local, call, tallies, count);
-	while (count-- > 0)
-		tallies[count]->user_count--;
+		apply_call(local, call, &opened);
+	while (opened.count-- > 0)
+		opened.tallies[opened.count]->user_count--;
 	return is_open;
 }
 

@@ -55,6 +55,7 @@ struct tally *local_get_tally(struct local *local, const char *name, uint64_t no
 	tally = local_alloc(sizeof(*tally) + strlen(name) + 1);
 	memcpy(tally->name, name, strlen(name) + 1);
 	tally->is_loaded = !local->journal;
+	tally->meter.has_no_money = !store_has_money(name);
 	table_add(&local->tallies, &tally->entry, tally->name);
 	return tally;
 }

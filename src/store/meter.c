@@ -63,6 +63,12 @@ static void add(uint64_t *sum, uint64_t amount)
 		*sum = METER_MAX;
 }
 
+static void add_money(const struct meter *meter, uint64_t *sum, uint64_t amount)
+{
+	if (!meter->has_no_money)
+		add(sum, amount);
+}
+
 void meter_load(struct meter *meter, uint64_t bytes, uint64_t spent)
 {
 	add(&meter->bytes, bytes);
@@ -102,12 +108,12 @@ void meter_hold(struct meter *meter, const struct limits *limits, uint64_t bytes
 {
 	meter->concurrent++;
 	add(&meter->bytes_held, bytes);
-	add(&meter->reserved, spend);
+	add_money(meter, &meter->reserved, spend);
 	if (limits->rate > 0)
 		meter->missing += TOKEN;
 }
 
-/* Of what was added; which may be more than was counted, see there. */
+/* Of what was added; of which less may have been counted, see there. */
 static void drop(uint64_t *held, uint64_t amount)
 {
 	*held -= amount < *held ? amount : *held;
@@ -143,7 +149,7 @@ void meter_take_place(struct meter *meter)
 void meter_restore(struct meter *meter, uint64_t bytes, uint64_t spend)
 {
 	add(&meter->bytes_held, bytes);
-	add(&meter->reserved, spend);
+	add_money(meter, &meter->reserved, spend);
 }
 
 void meter_release(struct meter *meter, uint64_t bytes, uint64_t spend)
@@ -156,15 +162,15 @@ void meter_release(struct meter *meter, uint64_t bytes, uint64_t spend)
 void meter_pay(struct meter *meter, uint64_t reserved, uint64_t cost)
 {
 	drop(&meter->reserved, reserved);
-	add(&meter->spent, cost);
+	add_money(meter, &meter->spent, cost);
 }
 
 void meter_correct(struct meter *meter, uint64_t counted, uint64_t cost)
 {
 	if (cost >= counted)
-		add(&meter->spent, cost - counted);
+		add_money(meter, &meter->spent, cost - counted);
 	else
-		meter->spent -= meter->spent < counted - cost ? meter->spent : counted - cost;
+		drop(&meter->spent, counted - cost);
 }
 
 bool meter_is_at_rest(struct meter *meter, const struct limits *limits, uint64_t now_ms)

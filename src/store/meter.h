@@ -22,6 +22,7 @@ struct meter {
 	uint64_t bytes_held, reserved; /* held: it may yet be used */
 	uint64_t concurrent;           /* exchanges under way */
 	uint64_t missing, counted_ms;  /* parts of requests that the burst lacks; when */
+	bool has_no_money;             /* a host's: what is spent is not counted here */
 };
 
 /* What was used before it was counted here. */

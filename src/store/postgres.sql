@@ -110,6 +110,10 @@ BEGIN
 	CREATE FUNCTION warder.capped(sum numeric) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 	'SELECT greatest(least(sum, 4000000000000000000), 0)::bigint';
 
+	-- Budgets are of runs and accounts.
+	CREATE FUNCTION warder.has_money(name text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+	$f$SELECT left(name, 5) <> 'host:'$f$;
+
 	CREATE FUNCTION warder.is_alive(keeper text, alive_ms bigint) RETURNS boolean
 	LANGUAGE plpgsql AS $f$
 	BEGIN
@@ -270,7 +274,9 @@ BEGIN
 				added[m] := added[m] + 1;
 				taken[m] := taken[m] + 1;
 				held[m] := least(held[m] + sizes[r], most);
-				owed[m] := least(owed[m] + spends[r], most);
+				IF warder.has_money(names[m]) THEN
+					owed[m] := least(owed[m] + spends[r], most);
+				END IF;
 				IF rates[c] > 0 THEN
 					levels[m] := levels[m] + one;
 				END IF;
@@ -339,7 +345,8 @@ BEGIN
 		)
 		UPDATE warder.meters m SET
 			bytes = warder.capped(m.bytes + c.size), held_bytes = warder.capped(m.held_bytes - c.held),
-			spent = warder.capped(m.spent + c.cost), reserved = warder.capped(m.reserved - c.freed)
+			spent = CASE WHEN warder.has_money(m.name) THEN warder.capped(m.spent + c.cost) ELSE 0 END,
+			reserved = warder.capped(m.reserved - c.freed)
 		FROM (SELECT name, sum(held) AS held, sum(freed) AS freed, sum(size) AS size,
 			sum(cost) AS cost FROM change GROUP BY name) c
 		WHERE m.name = c.name;
@@ -429,14 +436,21 @@ BEGIN
 				DELETE FROM warder.holds h WHERE h.is_kept AND h.call_id <> '' AND h.call_id = ids[i]
 				RETURNING h.meters, h.spend
 			)
-			UPDATE warder.meters m SET reserved = warder.capped(m.reserved - g.spend)
+			UPDATE warder.meters m SET reserved = warder.capped(m.reserved - g.spend),
+				spent = CASE WHEN warder.has_money(m.name)
+					THEN warder.capped(m.spent::numeric + costs[i] - counted_before) ELSE 0 END
 				FROM (SELECT n.name, sum(gone.spend) AS spend FROM gone, unnest(gone.meters) n (name)
 					GROUP BY n.name) g
 				WHERE m.name = g.name;
-			was_known := was_known OR FOUND;
-			UPDATE warder.meters m SET
-				spent = warder.capped(m.spent::numeric + costs[i] - counted_before)
-				WHERE m.name = 'run:' || runs[i] OR accounts[i] <> '' AND m.name = 'account:' || accounts[i];
+			-- Whose call it is, the hold knows best; the log is believed where there is none.
+			IF FOUND THEN
+				was_known := true;
+			ELSE
+				UPDATE warder.meters m SET
+					spent = warder.capped(m.spent::numeric + costs[i] - counted_before)
+					WHERE m.name = 'run:' || runs[i]
+					OR accounts[i] <> '' AND m.name = 'account:' || accounts[i];
+			END IF;
 			INSERT INTO warder.calls VALUES (ids[i], runs[i], accounts[i], attempts[i], costs[i], true)
 				ON CONFLICT (id) DO UPDATE SET counted = costs[i], is_reconciled = true;
 			RETURN NEXT;

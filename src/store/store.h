@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -53,7 +54,7 @@ enum store_verdict {
 	STORE_UNREACHABLE, /* nothing is known; nothing is granted */
 };
 
-/* What is counted together: "run:ID", "account:ID" or "host:NAME". */
+/* What is counted together: "run:ID", "account:ID" or "host:NAME". A host has no money. */
 struct store_claim {
 	const char *meter;
 	struct limits limits; /* as they are now: a reload may have changed them */
@@ -82,10 +83,18 @@ struct store_reservation {
 	void (*on_done)(struct store_reservation *reservation, uint64_t now_ms);
 };
 
+/* Budgets are of runs and accounts: of what a host costs nothing is held or counted as its own. */
+static inline bool store_has_money(const char *meter)
+{
+	return strncmp(meter, "host:", 5) != 0;
+}
+
 /* The limit of money that a claim is tested by; 0: none. */
 static inline uint64_t store_spend_limit(const struct store_reservation *reservation, size_t claim)
 {
-	return reservation->is_of_money ? reservation->claims[claim].limits.spend : 0;
+	return reservation->is_of_money && store_has_money(reservation->claims[claim].meter)
+		       ? reservation->claims[claim].limits.spend
+		       : 0;
 }
 
 /* What was really used. */
@@ -179,9 +188,10 @@ struct store_ops {
 	void (*revoke)(struct store *store, struct store_revocation *revocation, uint64_t now_ms);
 	void (*read_meter)(struct store *store, struct store_meter *meter, uint64_t now_ms);
 	/*
-	 * The truth about a call: its meters (the run's, and the account's unless that is "") are
-	 * corrected by what it differs from what was counted, and a hold that was kept for it is
-	 * released. Doing it again changes nothing.
+	 * The truth about a call: its meters are corrected by what it differs from what was
+	 * counted. They are those of the hold that was kept for it, which is released, as if it
+	 * had been settled with this cost; where there is none, the run's, and the account's unless
+	 * that is "". Doing it again changes nothing.
 	 */
 	void (*reconcile)(struct store *store, struct store_call *call, uint64_t now_ms);
 	/*

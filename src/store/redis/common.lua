@@ -91,6 +91,11 @@ local function write_meter(meter)
 		'spent', text_of(meter.spent), 'reserved', text_of(meter.reserved))
 end
 
+-- Budgets are of runs and accounts.
+local function has_money(name)
+	return string.sub(name, 1, 5) ~= 'host:'
+end
+
 -- A keeper that was silent for too long counts as gone from that moment on, buried or not.
 local function lives(keeper)
 	return redis.call('EXISTS', key('keeper', keeper)) == 1

@@ -10,13 +10,20 @@ local function correct(name)
 	write_meter(meter)
 end
 
+-- Whose call it is, the hold knows best; the log is believed where there is none.
+local names = { 'run:' .. run }
+if account ~= '' then
+	names[2] = 'account:' .. account
+end
 local hold = call[2] and find_hold(call[2])
 if hold and hold.state == 'kept' then
 	release_hold(hold)
+	names = hold.meters
 end
-correct('run:' .. run)
-if account ~= '' then
-	correct('account:' .. account)
+for _, name in ipairs(names) do
+	if has_money(name) then
+		correct(name)
+	end
 end
 redis.call('HDEL', key('call', call_id), 'hold')
 redis.call('HSET', key('call', call_id), 'cost', text_of(cost), 'is_true', 1)

@@ -89,7 +89,9 @@ local function take(claim)
 	redis.call('HINCRBY', key('places', claim.name), keeper, 1)
 	if not is_zero(bytes) or not is_zero(spend) then
 		claim.meter.bytes = plus(claim.meter.bytes, bytes)
-		claim.meter.reserved = plus(claim.meter.reserved, spend)
+		if has_money(claim.name) then
+			claim.meter.reserved = plus(claim.meter.reserved, spend)
+		end
 		write_meter(claim.meter)
 	end
 end

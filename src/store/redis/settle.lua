@@ -21,12 +21,11 @@ local spent = cost or amount(nil)
 
 for _, name in ipairs(hold.meters) do
 	local meter = read_meter(name)
-	local is_corrected = is_counted and string.sub(name, 1, 5) ~= 'host:'
 	meter.bytes = plus(minus(meter.bytes, hold.bytes), bytes)
 	if not is_kept then
 		meter.reserved = minus(meter.reserved, hold.spend)
 	end
-	if not is_corrected then
+	if not is_counted and has_money(name) then
 		meter.spent = plus(meter.spent, spent)
 	end
 	write_meter(meter)

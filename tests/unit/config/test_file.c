@@ -273,10 +273,10 @@ static void limits_become_words(void **state)
 		  "--limit account=team-7:requests=5,spend=1e-05 --limit account=*:bytes=1M "
 		  "--spend-reserve 0.25 " },
 		{ "{\"host_limits\": {\"*.a.test\": {\"burst\": 2, \"concurrent\": 3, "
-		  "\"requests\": 0.5}, \"b.test\": {\"spend\": \"3\"}}}",
+		  "\"requests\": 0.5}, \"b.test\": {\"bytes\": \"3K\"}}}",
 		  "",
 		  "--limit host=*.a.test:requests=0.5,burst=2,concurrent=3 "
-		  "--limit host=b.test:spend=3 " },
+		  "--limit host=b.test:bytes=3K " },
 		{ "{\"account_limits\": {}, \"host_limits\": {}}", "", "" },
 	};
 
@@ -307,8 +307,11 @@ static void bad_limits_are_explained(void **state)
 		{ "{\"host_limits\": []}",
 		  "w.json:1: host_limits must be an object such as {\"api.openai.com\": "
 		  "{\"requests\": 20}}" },
-		{ "{\"host_limits\": {\"a\": {\"spend\": null}}}",
-		  "w.json:1: host_limits.a.spend must be a number such as 100" },
+		{ "{\"host_limits\": {\"a\": {\"concurrent\": null}}}",
+		  "w.json:1: host_limits.a.concurrent must be a number such as 32" },
+		{ "{\"host_limits\": {\"a\": {\"spend\": 5}}}",
+		  "w.json:1: host_limits.a.spend is not a known key; did you mean "
+		  "'limits.spend'?" },
 		{ "{\"host_limit\": {}}",
 		  "w.json:1: host_limit is not a known key; did you mean 'host_limits'?" },
 	};

@@ -154,6 +154,7 @@ static void what_is_wrong_is_said(void **state)
 		{ "run:spend=0",
 		  "--limit: spend: '0' is too small; what has no limit is left away" },
 		{ "run:spend=-5", "--limit: spend: '-5' is not an amount such as 5 or 0.25" },
+		{ "host=a.test:spend=1", "--limit: spend is a limit of a run or an account only" },
 		{ "run:spend=9999999999999", "--limit: spend: '9999999999999' is too large" },
 		{ "run:duration=soon",
 		  "--limit: duration: 'soon' is not a time such as 30s or 10m" },
