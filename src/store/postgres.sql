@@ -499,7 +499,7 @@ BEGIN
 	END $f$;
 
 	-- What is left of keepers that ended long ago: of their holds only the money stays, which
-	-- waits to be reconciled. Nobody waits here for others, and nothing of a keeper that comes
+	-- waits to be reconciled, and with it when its keeper was seen last. Nobody waits here for others, and nothing of a keeper that comes
 	-- back meanwhile is taken away: its row is locked.
 	CREATE FUNCTION warder.bury(me text, alive_ms bigint, most int) RETURNS void
 	LANGUAGE plpgsql AS $f$
@@ -515,9 +515,8 @@ BEGIN
 		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.keeper = ANY (gone)
 			AND h.spend = 0 AND NOT h.is_kept LIMIT most);
 		PERFORM warder.give_up(me, alive_ms, ids);
-		IF cardinality(ids) = most THEN
-			RETURN; -- there may be more
-		END IF;
+		gone := ARRAY(SELECT g.id FROM unnest(gone) g (id)
+			WHERE NOT EXISTS (SELECT FROM warder.holds h WHERE h.keeper = g.id));
 		UPDATE warder.runs SET keeper = NULL WHERE keeper = ANY (gone);
 		DELETE FROM warder.places WHERE keeper = ANY (gone);
 		DELETE FROM warder.keepers WHERE id = ANY (gone);

@@ -218,7 +218,7 @@ def test_of_a_keeper_that_ended_long_ago_only_the_money_stays(server, start):
                 "(SELECT keeper FROM warder.holds WHERE run_id <> 'lives')")
     start(url, "late").up()  # who comes tidies up
     deadline = time.monotonic() + 20
-    while rows(server, "SELECT count(*) FROM warder.keepers") != [["2"]]:
+    while rows(server, "SELECT count(*) FROM warder.keepers") != [["3"]]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert rows(server, "SELECT run_id, count(*) FROM warder.holds GROUP BY 1 ORDER BY 1") == [
@@ -227,8 +227,16 @@ def test_of_a_keeper_that_ended_long_ago_only_the_money_stays(server, start):
     assert rows(server, "SELECT name, bytes, held_bytes, reserved FROM warder.meters "
                         "WHERE name LIKE 'run:%' ORDER BY 1") == [
         ["run:lives", "0", "21", "0"], ["run:poor", "21", "0", "0"], ["run:rich", "0", "21", "15"]]
+    assert rows(server, "SELECT id FROM warder.runs WHERE keeper IS NULL") == [["poor"]]
+    # When that is settled, or reconciled, the rest goes as well.
+    server.psql("DELETE FROM warder.holds WHERE run_id = 'rich'")
+    start(url, "later").up()
+    deadline = time.monotonic() + 20
+    while rows(server, "SELECT count(*) FROM warder.runs WHERE keeper IS NOT NULL") != [["0"]]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     assert rows(server, "SELECT sum(taken) FROM warder.places") == [["2"]]
-    assert rows(server, "SELECT count(*) FROM warder.runs WHERE keeper IS NOT NULL") == [["0"]]
+    assert rows(server, "SELECT count(*) FROM warder.keepers") == [["3"]]
 
 
 @pytest.mark.waits
