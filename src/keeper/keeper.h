@@ -41,7 +41,10 @@ struct keeper {
 	struct store *store; /* of limits and revocations, owned; NULL: there are none */
 	bool is_store_lost;  /* as the operator was told */
 	uint64_t hold_count; /* by which holds are named */
-	struct peer *peers;  /* every gate */
+	/* When the earliest began of the calls that have ended since somebody last looked here, and
+	 * whose cost a log will say; in seconds since 1970, or 0. */
+	uint64_t early_call_s;
+	struct peer *peers; /* every gate */
 	size_t peer_count;
 	bool is_draining; /* no run begins any more, and with the last one the loop ends */
 	bool is_lending;  /* ... unless another keeper counts by our store */

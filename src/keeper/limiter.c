@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "base/money.h"
 #include "keeper/spend_log.h"
@@ -231,6 +232,17 @@ static void assume_cost(const struct store_reservation *reservation,
 	settlement->cost = reservation->spend;
 }
 
+/* However long it has taken: the log is to be read from its beginning on. */
+static void note_beginning(const struct exchange *exchange, uint64_t now_ms)
+{
+	struct keeper *keeper = exchange->peer->keeper;
+	uint64_t lasted_ms = now_ms - exchange->start_ms;
+	uint64_t begun_s = (clock_ms(CLOCK_REALTIME) - lasted_ms) / 1000;
+
+	if (keeper->early_call_s == 0 || begun_s < keeper->early_call_s)
+		keeper->early_call_s = begun_s;
+}
+
 void limiter_settle(struct exchange *exchange, uint64_t now_ms)
 {
 	struct store_reservation *reservation = exchange->hold;
@@ -258,6 +270,8 @@ void limiter_settle(struct exchange *exchange, uint64_t now_ms)
 		hold->keeper->metrics.spend += settlement.cost;
 	else if (!has_log(exchange->upstream))
 		assume_cost(reservation, &settlement);
+	if (exchange->was_sent && has_log(exchange->upstream))
+		note_beginning(exchange, now_ms);
 	if (reservation->verdict == STORE_GRANTED)
 		hold->keeper->store->ops->settle(hold->keeper->store, &settlement, now_ms);
 	hold_free(hold);

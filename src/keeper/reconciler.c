@@ -9,8 +9,9 @@
 #include "base/die.h"
 #include "keeper/spend_log.h"
 
-#define FIRST_S     604800 /* how far back the first round looks */
-#define LONG_CALL_S 3600   /* a call may last so long before it is in the log */
+#define FAR_S       604800 /* how far back the first round looks, */
+#define FAR_EVERY_S 86400  /* and so often another: for calls of keepers that are gone */
+#define NEAR_S      3600   /* how far behind the last one the others begin */
 #define OPEN_MAX    200000 /* calls that the store has not answered for */
 
 struct reconciler {
@@ -29,6 +30,13 @@ struct reconciler {
 	bool has_store_failed;
 	bool has_nameless; /* the log has rows that cannot be told from others */
 	uint64_t done_s;   /* until when everything has been read; 0: nothing has */
+	uint64_t far_s;    /* when it was last looked far back */
+	/*
+	 * When the earliest began of the calls that may be missing in the log: of those that had
+	 * ended before `sealed_s`, until a round has begun some time after that; and of those after
+	 * it. 0: none.
+	 */
+	uint64_t early_s, next_early_s, sealed_s;
 	bool is_over;
 };
 
@@ -142,6 +150,40 @@ static void set_timer(struct reconciler *reconciler, uint64_t now_ms)
 			       now_ms + reconciler->every_ms);
 }
 
+/* 0 is none. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+/* Far back now and then; else a little behind the last round, and behind every call that may still
+ * be missing, however long ago it began. */
+static uint64_t find_since(struct reconciler *reconciler)
+{
+	uint64_t grace_s = reconciler->grace_ms / 1000, until_s = reconciler->until_s;
+	uint64_t since_s = reconciler->done_s - grace_s - NEAR_S, early_s;
+
+	if (reconciler->done_s == 0 || until_s - reconciler->far_s >= FAR_EVERY_S) {
+		reconciler->far_s = until_s;
+		since_s = until_s - FAR_S;
+	}
+	early_s = earlier(reconciler->early_s, reconciler->next_early_s);
+	/* For a clock that is behind ours, and for what is not released at the edge. */
+	if (early_s > 0 && early_s - 2 * grace_s < since_s)
+		since_s = early_s - 2 * grace_s;
+	return since_s;
+}
+
+/* What had ended the grace before is in the log, or never will be; and once more for clocks. */
+static void forget_early(struct reconciler *reconciler)
+{
+	if (reconciler->until_s <= reconciler->sealed_s + 2 * (reconciler->grace_ms / 1000))
+		return;
+	reconciler->early_s = reconciler->next_early_s;
+	reconciler->next_early_s = 0;
+	reconciler->sealed_s = reconciler->until_s;
+}
+
 static void end_round(struct reconciler *reconciler, uint64_t now_ms)
 {
 	charter_unref(reconciler->charter);
@@ -176,6 +218,7 @@ static void finish_round(struct reconciler *reconciler, uint64_t now_ms)
 		release(reconciler, now_ms);
 	if (!reconciler->has_failed) {
 		reconciler->done_s = reconciler->until_s;
+		forget_early(reconciler);
 		keeper_notice(keeper, NOTICE_RECONCILED, now_ms,
 			      &(struct notice){ .count = NOTICE_NUMBER(reconciler->call_count) });
 	}
@@ -251,14 +294,15 @@ static void on_log_done(void *owner, const struct err *err, uint64_t now_ms)
 static void on_due(struct loop_timer *timer, uint64_t now_ms)
 {
 	struct reconciler *reconciler = OWNER_OF(timer, struct reconciler, timer);
-	uint64_t back_s = reconciler->grace_ms / 1000 + LONG_CALL_S;
+	struct keeper *keeper = reconciler->keeper;
 
 	if (reconciler->charter)
 		return; /* a round is under way, and sets the timer at its end */
-	reconciler->charter = charter_ref(reconciler->keeper->charter);
+	reconciler->charter = charter_ref(keeper->charter);
 	reconciler->until_s = clock_ms(CLOCK_REALTIME) / 1000;
-	reconciler->since_s = reconciler->done_s ? reconciler->done_s - back_s
-						 : reconciler->until_s - FIRST_S;
+	reconciler->next_early_s = earlier(reconciler->next_early_s, keeper->early_call_s);
+	keeper->early_call_s = 0;
+	reconciler->since_s = find_since(reconciler);
 	reconciler->llm = reconciler->call_count = 0;
 	reconciler->has_failed = reconciler->has_store_failed = false;
 	reconciler->logs[0] = '\0';

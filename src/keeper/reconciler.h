@@ -7,7 +7,9 @@
  * knows that, and they stay.
  *
  * A round asks each LiteLLM of the charter in turn. Calls that began long before the last round
- * are passed over; those at its edge come twice, which changes nothing.
+ * are passed over, unless a call has ended meanwhile that began as early: it is in the log since
+ * then. Those at the edge come twice, which changes nothing. Now and then everything of the last
+ * week is looked at again, for what a keeper began that is not there any more.
  */
 #ifndef KEEPER_RECONCILER_H
 #define KEEPER_RECONCILER_H

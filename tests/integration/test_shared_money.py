@@ -4,13 +4,17 @@
 INV-BILLING-TRUTH: what a call has cost is what the upstream says, at once or in its log.
 """
 import contextlib
+import copy
 import datetime
 import decimal
 import json
+import shutil
+import struct
 import threading
 import time
 
 import checks
+import harness
 import load
 import origin as upstream
 import pytest
@@ -80,13 +84,30 @@ def litellm(origin):
 
 
 @contextlib.contextmanager
-def serving(place, origin, reconcile, **settings):
+def serving(place, origin, reconcile, env=None, **settings):
     settings = {"limits": {"spend": "1"}, "spend_reserve": str(RESERVE), **settings}
-    with shared.keeper(place, shared.llm(origin, keeper={"reconcile": reconcile}, **settings)) as keeper:
+    with shared.keeper(place, shared.llm(origin, keeper={"reconcile": reconcile}, **settings), env=env) as keeper:
         yield keeper
         assert shared.KEY not in keeper.stderr()
         if keeper.is_alive():
             keeper.verify()
+
+
+class Clock:
+    """A keeper's own, which is put forward; with `env` it has it."""
+
+    def __init__(self, place):
+        library = shutil.copy(harness.BUILD / "tests/support/libshift_clock.so", place.top)
+        self._path = place.write("clock", "\0" * 8)
+        self._hours = 0
+        self.env = {"LD_PRELOAD": str(library), "SHIFT_CLOCK": str(self._path)}
+        if shared.IS_SANITIZED:
+            self.env["ASAN_OPTIONS"] = "verify_asan_link_order=0"
+
+    def put_forward(self, hours):
+        self._hours += hours
+        with open(self._path, "r+b") as file:  # written over: it is mapped
+            file.write(struct.pack("<q", self._hours * 3600))
 
 
 def ask(run, model):
@@ -230,6 +251,31 @@ def test_the_cost_of_half_a_reply_is_not_known(user_place, origin, litellm, is_w
         assert run.ask().is_complete == is_whole
         load.stands_at(keeper, "r-1", *(("0.25", 0) if is_whole else (0, RESERVE)))
         run.close()
+
+
+def test_a_call_of_hours(place, origin, litellm):
+    """It is in the log by when it began, and not before it has ended."""
+    clock = Clock(place)
+    with serving(place, origin, NEVER_RELEASED, env=clock.env) as keeper:
+        runs = [load.Run(keeper.path, name) for name in ("told", "untold")]
+        streams = [(run, begin_stream(run, "endless")[0]) for run in runs]
+        litellm.rounds()
+        clock.put_forward(3)
+        for run, number in streams:
+            run.abort(number)
+            checks.wait_until(lambda run=run: keeper.show(run.run_id)["run.concurrent"] == 0)
+        litellm.rounds(4)
+        for run in runs:
+            load.stands_at(keeper, run.run_id, 0, RESERVE, seconds=1)
+        litellm.add_row(litellm.calls[0], "0.125")
+        load.stands_at(keeper, "told", "0.125", 0)
+        load.stands_at(keeper, "untold", 0, RESERVE, seconds=1)
+        # Control: for longer than the grace it is not in the log, and was none.
+        clock.put_forward(2)
+        load.stands_at(keeper, "untold", 0, 0)
+        load.stands_at(keeper, "told", "0.125", 0, seconds=1)
+        for run in runs:
+            run.close()
 
 
 # ---- what it does not say ----
@@ -432,6 +478,32 @@ def test_a_keeper_that_was_killed_is_settled(place, origin, litellm):
         keeper.verify()
     finally:
         keeper.kill()
+
+
+def test_a_call_of_a_keeper_that_was_replaced(user_place, origin, litellm):
+    """When it has taken hours nobody knows where to look for it; once a day it is found."""
+    clock = Clock(user_place)
+    with serving(user_place, origin, NEVER_RELEASED, env=clock.env) as old:
+        run = load.Run(old.path, "r-1")
+        number, _ = begin_stream(run, "endless")
+        new = copy.copy(old)
+        new.process = new._log = None  # pylint: disable=protected-access
+        new.start("--take-over")
+        try:
+            litellm.rounds()
+            clock.put_forward(3)
+            run.abort(number)
+            checks.wait_until(lambda: new.show("r-1")["run.concurrent"] == 0)
+            litellm.add_row(litellm.calls[0], "0.125")
+            litellm.rounds(4)
+            load.stands_at(new, "r-1", 0, RESERVE, seconds=1)
+            clock.put_forward(24)
+            load.stands_at(new, "r-1", "0.125", 0)
+            run.close()
+            assert old.wait() == 0
+            assert new.end() == 0
+        finally:
+            new.kill()
 
 
 # ---- used up while a stream is under way ----
