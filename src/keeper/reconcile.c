@@ -184,11 +184,16 @@ static struct entry *find(const struct side *ours, const char *id)
 }
 
 /* A call may have several rows, of tries that failed: the one that cost something is it. */
+static bool is_rather(const struct entry *theirs, const struct entry *other)
+{
+	return other->call.cost == 0 && theirs->call.cost > 0;
+}
+
 static void pair(struct entry *ours, struct entry *theirs)
 {
 	struct entry *other = ours->partner;
 
-	if (other && other->call.cost == 0 && theirs->call.cost > 0) {
+	if (other && is_rather(theirs, other)) {
 		other->is_again = true;
 		ours->partner = theirs;
 	} else if (other) {
@@ -210,6 +215,30 @@ static void pair_all(struct reconcile *reconcile)
 		if (ours)
 			pair(ours, theirs);
 	}
+}
+
+size_t reconcile_gather(struct reconcile *reconcile)
+{
+	struct side *theirs = &reconcile->theirs;
+	size_t kept = 0;
+
+	sort(theirs, by_id);
+	for (size_t i = 0; i < theirs->count; i++) {
+		struct entry *row = theirs->entries[i];
+		struct entry *before = kept ? theirs->entries[kept - 1] : NULL;
+
+		if (!before || strcmp(before->call.id, row->call.id) != 0)
+			theirs->entries[kept++] = row;
+		else if (is_rather(row, before))
+			theirs->entries[kept - 1] = row;
+	}
+	theirs->count = kept;
+	return kept;
+}
+
+const struct reconcile_call *reconcile_get(const struct reconcile *reconcile, size_t i)
+{
+	return &reconcile->theirs.entries[i]->call;
 }
 
 /* ---- judging ---- */

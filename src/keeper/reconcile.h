@@ -84,6 +84,13 @@ int reconcile_add_theirs(struct reconcile *reconcile, const struct reconcile_cal
 /* Once everything was added. The result lives as long as `reconcile`. */
 const struct reconcile_result *reconcile_compare(struct reconcile *reconcile);
 
+/*
+ * Or theirs alone, once all were added, each with its id: every call once, by the row that counts
+ * for it. Returns how many there are then.
+ */
+size_t reconcile_gather(struct reconcile *reconcile);
+const struct reconcile_call *reconcile_get(const struct reconcile *reconcile, size_t i);
+
 /* A word for programs, and what it means. */
 const char *reconcile_word(enum reconcile_verdict verdict);
 const char *reconcile_text(enum reconcile_verdict verdict);

@@ -1,36 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounds of reading LiteLLM's log. */
+/*
+ * Rounds of reading LiteLLM's log.
+ *
+ *   on_due ──▶ read_next ──▶ on_row … on_log_done ──▶ tell_some … ──▶ read_next … ──▶ finish_round
+ *
+ * What a log has of one call may be several rows, in any order. So the rows are gathered, and the
+ * store is told of each call when all have come; a few at a time, for it may write each down.
+ */
 #include "keeper/reconciler.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "keeper/reconcile.h"
 #include "keeper/spend_log.h"
 
 #define FAR_S       604800 /* how far back the first round looks, */
 #define FAR_EVERY_S 86400  /* and so often another: for calls of keepers that are gone */
 #define NEAR_S      3600   /* how far behind the last one the others begin */
-#define OPEN_MAX    200000 /* calls that the store has not answered for */
+#define TELL_MAX    64     /* calls that the store is told in one turn */
 
 struct reconciler {
 	struct keeper *keeper;
-	struct loop_timer timer;
+	struct loop_timer timer, tell_timer;
 	uint64_t every_ms, grace_ms;
 	/* The round under way. */
 	struct charter *charter; /* a use of it; NULL: none is */
 	size_t llm;              /* whose log is read */
 	struct upstream upstream;
 	struct spend_log *log;
+	struct reconcile *rows;     /* what it has, and then what the store is told; or NULL */
+	size_t row_count, next_row; /* the latter */
 	uint64_t since_s, until_s;
-	size_t open_count, call_count;
+	size_t open_count; /* calls that the store has not answered for */
+	size_t call_count;
 	char logs[STORE_LOGS_MAX]; /* the names of those that were read */
 	bool has_failed;
 	bool has_store_failed;
-	bool has_nameless; /* the log has rows that cannot be told from others */
-	uint64_t done_s;   /* until when everything has been read; 0: nothing has */
-	uint64_t far_s;    /* when it was last looked far back */
+	bool has_log_failed; /* the one that is read, or was last */
+	bool has_nameless;   /* the log has rows that cannot be told from others */
+	uint64_t done_s;     /* until when everything has been read; 0: nothing has */
+	uint64_t far_s;      /* when it was last looked far back, */
+	uint64_t far_back_s; /* and how far that is */
 	/*
 	 * When the earliest began of the calls that may be missing in the log: of those that had
 	 * ended before `sealed_s`, until a round has begun some time after that; and of those after
@@ -48,9 +62,9 @@ struct told {
 	char account[SPEND_TEXT_MAX + 1], call_id[SPEND_TEXT_MAX + 1];
 };
 
-static void finish_round(struct reconciler *reconciler, uint64_t now_ms);
+static void read_next(struct reconciler *reconciler, uint64_t now_ms);
 
-/* ---- rows ---- */
+/* ---- telling the store ---- */
 
 static void count(struct reconciler *reconciler, const struct told *told, uint64_t now_ms)
 {
@@ -74,6 +88,19 @@ static void free_if_over(struct reconciler *reconciler)
 		free(reconciler);
 }
 
+static void go_on(struct reconciler *reconciler, uint64_t now_ms)
+{
+	if (reconciler->is_over || reconciler->open_count > 0)
+		return;
+	if (reconciler->next_row < reconciler->row_count) {
+		loop_set_timer(&reconciler->keeper->loop, &reconciler->tell_timer, now_ms);
+		return;
+	}
+	reconcile_free(reconciler->rows);
+	reconciler->rows = NULL;
+	read_next(reconciler, now_ms);
+}
+
 static void on_told(struct store_call *call, uint64_t now_ms)
 {
 	struct told *told = (struct told *)(void *)call;
@@ -87,8 +114,7 @@ static void on_told(struct store_call *call, uint64_t now_ms)
 		count(reconciler, told, now_ms);
 	}
 	free(told);
-	if (!reconciler->is_over)
-		finish_round(reconciler, now_ms);
+	go_on(reconciler, now_ms);
 	free_if_over(reconciler);
 }
 
@@ -100,6 +126,51 @@ static bool is_account(const char *end_user, const char *run_id)
 	return *end_user && (strncmp(end_user, run_id, len) != 0 || end_user[len] != '/');
 }
 
+static void tell(struct reconciler *reconciler, const struct reconcile_call *call, uint64_t now_ms)
+{
+	const struct spend_row whose = { .run_id = "", .end_user = call->whose };
+	struct store *store = reconciler->keeper->store;
+	struct told *told = calloc(1, sizeof(*told));
+
+	if (!told)
+		die_no_memory();
+	told->reconciler = reconciler;
+	snprintf(told->call_id, sizeof(told->call_id), "%s", call->id);
+	told->call = (struct store_call){ .call_id = told->call_id,
+					  .run_id = told->run_id,
+					  .account = told->account,
+					  .cost = call->cost,
+					  .on_done = on_told };
+	spend_row_run(&whose, told->run_id, &told->call.attempt);
+	if (is_account(call->end_user, told->run_id))
+		snprintf(told->account, sizeof(told->account), "%s", call->end_user);
+	reconciler->open_count++;
+	reconciler->call_count++;
+	store->ops->reconcile(store, &told->call, now_ms);
+}
+
+/* Of a log that could not be read to its end what was for nothing may not be all of a call. */
+static void tell_some(struct reconciler *reconciler, uint64_t now_ms)
+{
+	reconciler->open_count++; /* answers may come at once: none of them goes on */
+	for (size_t i = 0; i < TELL_MAX && reconciler->next_row < reconciler->row_count; i++) {
+		const struct reconcile_call *call = reconcile_get(reconciler->rows,
+								  reconciler->next_row++);
+
+		if (call->cost > 0 || !reconciler->has_log_failed)
+			tell(reconciler, call, now_ms);
+	}
+	reconciler->open_count--;
+	go_on(reconciler, now_ms);
+}
+
+static void on_tell_due(struct loop_timer *timer, uint64_t now_ms)
+{
+	tell_some(OWNER_OF(timer, struct reconciler, tell_timer), now_ms);
+}
+
+/* ---- rows ---- */
+
 /*
  * A row without the id that replies carry could be a call that was counted already: it is not told,
  * and what it has cost is not known to be counted. One that names no run was not made by warder.
@@ -107,10 +178,15 @@ static bool is_account(const char *end_user, const char *run_id)
 static int on_row(void *owner, const struct spend_row *row, struct err *err)
 {
 	struct reconciler *reconciler = owner;
-	struct store *store = reconciler->keeper->store;
-	char run_id[RUNID_MAX + 1];
+	char run_id[RUNID_MAX + 1], whose[RUNID_MAX + 16];
+	struct reconcile_call call = { .id = row->call_id,
+				       .other_id = "",
+				       .whose = whose,
+				       .end_user = row->end_user,
+				       .model = "",
+				       .time_ms = row->start_ms,
+				       .cost = row->cost };
 	uint32_t attempt;
-	struct told *told;
 
 	if (!spend_row_run(row, run_id, &attempt) ||
 	    (row->start_ms && row->start_ms / 1000 < reconciler->since_s))
@@ -119,25 +195,10 @@ static int on_row(void *owner, const struct spend_row *row, struct err *err)
 		reconciler->has_nameless |= row->cost > 0;
 		return 0;
 	}
-	if (reconciler->open_count >= OPEN_MAX)
-		return err_say(err, EBUSY, "the store does not keep up with the spend log");
-	told = calloc(1, sizeof(*told));
-	if (!told)
-		die_no_memory();
-	told->reconciler = reconciler;
-	memcpy(told->run_id, run_id, sizeof(run_id));
-	snprintf(told->call_id, sizeof(told->call_id), "%s", row->call_id);
-	if (is_account(row->end_user, run_id))
-		snprintf(told->account, sizeof(told->account), "%s", row->end_user);
-	told->call = (struct store_call){ .call_id = told->call_id,
-					  .run_id = told->run_id,
-					  .account = told->account,
-					  .attempt = attempt,
-					  .cost = row->cost,
-					  .on_done = on_told };
-	reconciler->open_count++;
-	reconciler->call_count++;
-	store->ops->reconcile(store, &told->call, clock_now_ms());
+	snprintf(whose, sizeof(whose), "%s/%" PRIu32, run_id, attempt);
+	if (reconcile_add_theirs(reconciler->rows, &call) < 0)
+		return err_say(err, E2BIG, "%s has more than %d calls to be compared at once",
+			       reconciler->upstream.label, RECONCILE_CALLS_MAX);
 	return 0;
 }
 
@@ -165,7 +226,7 @@ static uint64_t find_since(struct reconciler *reconciler)
 
 	if (reconciler->done_s == 0 || until_s - reconciler->far_s >= FAR_EVERY_S) {
 		reconciler->far_s = until_s;
-		since_s = until_s - FAR_S;
+		since_s = until_s - reconciler->far_back_s;
 	}
 	early_s = earlier(reconciler->early_s, reconciler->next_early_s);
 	/* For a clock that is behind ours, and for what is not released at the edge. */
@@ -212,8 +273,6 @@ static void finish_round(struct reconciler *reconciler, uint64_t now_ms)
 {
 	struct keeper *keeper = reconciler->keeper;
 
-	if (!reconciler->charter || reconciler->log || reconciler->open_count > 0)
-		return;
 	if (!reconciler->has_store_failed)
 		release(reconciler, now_ms);
 	if (!reconciler->has_failed) {
@@ -246,11 +305,12 @@ static void read_next(struct reconciler *reconciler, uint64_t now_ms)
 	       (!config->llms[i].provider->is_litellm || spend_log_is_known(config, i)))
 		i++;
 	reconciler->llm = i + 1;
-	reconciler->has_nameless = false;
+	reconciler->has_log_failed = reconciler->has_nameless = false;
 	if (i >= config->llm_count) {
 		finish_round(reconciler, now_ms);
 		return;
 	}
+	reconciler->rows = reconcile_new();
 	upstream_init_llm(&reconciler->upstream, config, &config->llms[i],
 			  reconciler->charter->llm_keys[i]);
 	reconciler->log = spend_log_start(keeper->net, &keeper->loop, reconciler->charter->tls,
@@ -266,10 +326,22 @@ static void add_log(struct reconciler *reconciler)
 		spend_log_name(reconciler->upstream.llm, reconciler->logs + len);
 }
 
+static void fail_log(struct reconciler *reconciler, const struct err *err, uint64_t now_ms)
+{
+	struct keeper *keeper = reconciler->keeper;
+
+	reconciler->has_failed = reconciler->has_log_failed = true;
+	/* As far back as that there is too much: less of it, the next time. */
+	if (reconciler->done_s == 0 && err->code == E2BIG)
+		reconciler->far_back_s /= 2;
+	keeper->metrics.reconciled[METRICS_RECONCILED_FAILED]++;
+	keeper_notice(keeper, NOTICE_RECONCILE_DIFFERS, now_ms,
+		      &(struct notice){ .code = "failed", .text = err->text });
+}
+
 static void on_log_done(void *owner, const struct err *err, uint64_t now_ms)
 {
 	struct reconciler *reconciler = owner;
-	struct keeper *keeper = reconciler->keeper;
 	struct err nameless;
 
 	reconciler->log = NULL;
@@ -280,15 +352,13 @@ static void on_log_done(void *owner, const struct err *err, uint64_t now_ms)
 			reconciler->upstream.label);
 		err = &nameless;
 	}
-	if (!err)
+	if (err)
+		fail_log(reconciler, err, now_ms);
+	else
 		add_log(reconciler);
-	if (err) {
-		reconciler->has_failed = true;
-		keeper->metrics.reconciled[METRICS_RECONCILED_FAILED]++;
-		keeper_notice(keeper, NOTICE_RECONCILE_DIFFERS, now_ms,
-			      &(struct notice){ .code = "failed", .text = err->text });
-	}
-	read_next(reconciler, now_ms);
+	reconciler->row_count = reconcile_gather(reconciler->rows);
+	reconciler->next_row = 0;
+	tell_some(reconciler, now_ms);
 }
 
 static void on_due(struct loop_timer *timer, uint64_t now_ms)
@@ -319,6 +389,8 @@ struct reconciler *reconciler_new(struct keeper *keeper, uint64_t every_ms, uint
 		die_no_memory();
 	reconciler->keeper = keeper;
 	reconciler->timer.on_due = on_due;
+	reconciler->tell_timer.on_due = on_tell_due;
+	reconciler->far_back_s = FAR_S;
 	reconciler_set_times(reconciler, every_ms, grace_ms);
 	return reconciler;
 }
@@ -342,8 +414,11 @@ void reconciler_free(struct reconciler *reconciler)
 		return;
 	reconciler->is_over = true;
 	loop_cancel(&reconciler->keeper->loop, &reconciler->timer);
+	loop_cancel(&reconciler->keeper->loop, &reconciler->tell_timer);
 	if (reconciler->log)
 		spend_log_cancel(reconciler->log);
+	if (reconciler->rows)
+		reconcile_free(reconciler->rows);
 	charter_unref(reconciler->charter);
 	free_if_over(reconciler);
 }

@@ -162,6 +162,50 @@ def test_the_log_settles_and_corrects(place, origin, litellm):
             run.close()
 
 
+@pytest.mark.parametrize("is_last_first", [True, False])
+def test_tries_that_failed(place, origin, litellm, is_last_first):
+    """Within LiteLLM a call may need several: each is a row, and the one that cost something is it."""
+    def tell_in_order(connection):
+        connection.answer(json.dumps(litellm.rows[::-1] if is_last_first else litellm.rows).encode())
+
+    with serving(place, origin, NEVER_RELEASED) as keeper:
+        run, other = load.Run(keeper.path, "r-1"), load.Run(keeper.path, "r-2")
+        assert ask(run, "plain 0.25").status == 200
+        assert ask(other, "plain").status == 200
+        rows = LiteLLM()
+        for call, cost in zip(litellm.calls, ("0.25", "0.125")):
+            for spend in ("0", "0", cost):
+                rows.add_row(call, spend)
+        litellm.tell = tell_in_order
+        litellm.rows = rows.rows
+        load.stands_at(keeper, "r-2", "0.125", 0)
+        for _ in range(3):
+            litellm.rounds()
+            load.stands_at(keeper, "r-1", "0.25", 0, seconds=1)
+            load.stands_at(keeper, "r-2", "0.125", 0, seconds=1)
+        counts = reconciled(keeper)
+        assert (counts["corrected"], counts["unknown"], counts["failed"]) == (1, 0, 0)
+        assert [line["runId"] for line in keeper.log("reconcile_differs")] == ["r-2"]
+        run.close()
+        other.close()
+
+
+def test_many_calls_at_once(user_place, origin, litellm):
+    """More than the store is told in one turn."""
+    with serving(user_place, origin, NEVER_RELEASED) as keeper:
+        run = load.Run(keeper.path, "r-1")
+        assert ask(run, "plain 0").status == 200
+        rows = LiteLLM()
+        for number in range(500):
+            rows.add_row({**litellm.calls[0], "id": f"call-{number}"}, "0.000001")
+        litellm.rows = rows.rows
+        load.stands_at(keeper, "r-1", "0.0005", 0)
+        litellm.rounds()
+        load.stands_at(keeper, "r-1", "0.0005", 0, seconds=1)
+        assert reconciled(keeper)["unknown"] == 500
+        run.close()
+
+
 def test_a_call_behind_our_back_counts(place, origin, litellm):
     with serving(place, origin, NEVER_RELEASED, account_limits={"team": {"spend": "1"}}) as keeper:
         run = load.Run(keeper.path, "r-1", "team")

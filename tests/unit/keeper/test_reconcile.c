@@ -193,7 +193,43 @@ static void many_calls_and_their_sums(void **state)
 	reconcile_free(reconcile);
 }
 
+/* The same rule without a list of ours, in whatever order they come. */
+static void each_call_once(void **state)
+{
+	static const struct {
+		struct brief theirs[CALLS_MAX];
+		const char *ids;
+		uint64_t costs[CALLS_MAX];
+	} rows[] = {
+		{ { { .id = NULL } }, "", { 0 } },
+		{ { { "b", .cost = 5 }, { "a", .cost = 7 } }, "ab", { 7, 5 } },
+		{ { { "a", .cost = 0 }, { "a", .cost = 0 }, { "a", .cost = 5 } }, "a", { 5 } },
+		{ { { "a", .cost = 5 }, { "a", .cost = 0 }, { "a", .cost = 0 } }, "a", { 5 } },
+		{ { { "a", .cost = 0 }, { "b", .cost = 3 }, { "a", .cost = 0 } }, "ab", { 0, 3 } },
+		/* Of two that cost something the first one is it, each time. */
+		{ { { "a", .cost = 5 }, { "b", .cost = 0 }, { "a", .cost = 9 } }, "ab", { 5, 0 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct reconcile *reconcile = reconcile_new();
+
+		for (size_t j = 0; j < CALLS_MAX && rows[i].theirs[j].id; j++) {
+			struct reconcile_call call = call_of(&rows[i].theirs[j], j + 1);
+
+			assert_int_equal(reconcile_add_theirs(reconcile, &call), 0);
+		}
+		assert_int_equal(reconcile_gather(reconcile), strlen(rows[i].ids));
+		for (size_t j = 0; rows[i].ids[j]; j++) {
+			assert_int_equal(reconcile_get(reconcile, j)->id[0], rows[i].ids[j]);
+			assert_int_equal(reconcile_get(reconcile, j)->cost, rows[i].costs[j]);
+		}
+		reconcile_free(reconcile);
+	}
+}
+
 int main(void)
 {
-	RUN_TESTS(TEST(verdicts), TEST(a_row_that_is_told_twice), TEST(many_calls_and_their_sums));
+	RUN_TESTS(TEST(verdicts), TEST(a_row_that_is_told_twice), TEST(many_calls_and_their_sums),
+		  TEST(each_call_once));
 }
