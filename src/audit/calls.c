@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Outcomes of LLM calls, taken out of their records. */
+/* LLM calls, taken out of the records of their decisions and outcomes. */
 #include "audit/calls.h"
 
 #include <errno.h>
@@ -97,7 +97,8 @@ static void on_record(void *owner, const struct audit_record *record)
 		texts[i] = "";
 	bytes_take(&members, 1);
 	take_members(reading, members, texts);
-	if (strcmp(texts[MEMBER_EVENT], "outcome") != 0 ||
+	call.is_decided = strcmp(texts[MEMBER_EVENT], "decision") == 0;
+	if ((!call.is_decided && strcmp(texts[MEMBER_EVENT], "outcome") != 0) ||
 	    (!texts[MEMBER_MODEL][0] && !texts[MEMBER_CALL_ID][0]))
 		return;
 	if (timestamp_parse(bytes_of(texts[MEMBER_TIME]), &call.end_ms) < 0)

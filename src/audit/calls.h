@@ -5,8 +5,13 @@
 
 #include "audit/verify.h"
 
-/* A request that has ended. Texts last for the call; one that the record lacks is "". */
+/*
+ * A request that has ended; or before that, when its id was known beforehand, that it may be made.
+ * Of what a killed keeper had under way that is all there is. Texts last for the call; one that the
+ * record lacks is "".
+ */
 struct audit_call {
+	bool is_decided;           /* the latter: there is no account, model, cost or status */
 	uint64_t end_ms, start_ms; /* since 1970 */
 	const char *run_id;
 	uint32_t attempt;

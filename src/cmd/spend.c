@@ -248,12 +248,15 @@ static void find_first(void *owner, const struct audit_call *call)
 static void add_ours(void *owner, const struct audit_call *call)
 {
 	struct spend *spend = owner;
+	int (*add)(struct reconcile *, const struct reconcile_call *) = reconcile_add_ours;
 	char whose[WHOSE_MAX];
 	struct reconcile_call made = {
 		.id = call->call_id,
 		.other_id = "",
 		.whose = whose,
-		.end_user = call->account[0] ? call->account : whose,
+		.end_user = call->is_decided   ? ""
+			    : call->account[0] ? call->account
+					       : whose,
 		.model = call->model,
 		.time_ms = call->start_ms,
 		.status = call->status,
@@ -264,7 +267,9 @@ static void add_ours(void *owner, const struct audit_call *call)
 		return;
 	snprintf(whose, sizeof(whose), "%.*s/%" PRIu32, RUNID_MAX, call->run_id, call->attempt);
 	made.has_cost = call->cost[0] && money_parse(bytes_of(call->cost), &made.cost) == 0;
-	if (reconcile_add_ours(spend->reconcile, &made) < 0)
+	if (call->is_decided)
+		add = reconcile_add_decided;
+	if (add(spend->reconcile, &made) < 0)
 		spend->is_too_large = true;
 }
 

@@ -31,7 +31,7 @@ struct side {
 
 struct reconcile {
 	struct arena arena;
-	struct side ours, theirs;
+	struct side ours, theirs, decided;
 	struct reconcile_line *lines;
 	struct reconcile_result result;
 };
@@ -76,6 +76,7 @@ void reconcile_free(struct reconcile *reconcile)
 {
 	free(reconcile->ours.entries);
 	free(reconcile->theirs.entries);
+	free(reconcile->decided.entries);
 	free(reconcile->lines);
 	arena_fini(&reconcile->arena);
 	free(reconcile);
@@ -113,6 +114,11 @@ int reconcile_add_ours(struct reconcile *reconcile, const struct reconcile_call 
 int reconcile_add_theirs(struct reconcile *reconcile, const struct reconcile_call *call)
 {
 	return add(reconcile, &reconcile->theirs, call);
+}
+
+int reconcile_add_decided(struct reconcile *reconcile, const struct reconcile_call *call)
+{
+	return add(reconcile, &reconcile->decided, call);
 }
 
 /* ---- pairing ---- */
@@ -212,6 +218,8 @@ static void pair_all(struct reconcile *reconcile)
 
 		if (!ours)
 			ours = find(&reconcile->ours, theirs->call.other_id);
+		if (!ours)
+			ours = find(&reconcile->decided, theirs->call.id);
 		if (ours)
 			pair(ours, theirs);
 	}
@@ -246,7 +254,7 @@ const struct reconcile_call *reconcile_get(const struct reconcile *reconcile, si
 /* LiteLLM can be told not to keep end users; then what warder says beside that counts. */
 static bool is_same_user(const struct reconcile_call *ours, const struct reconcile_call *theirs)
 {
-	if (theirs->end_user[0])
+	if (ours->end_user[0] && theirs->end_user[0])
 		return strcmp(ours->end_user, theirs->end_user) == 0;
 	return strcmp(ours->whose, theirs->whose) == 0;
 }
@@ -308,6 +316,12 @@ static void show(struct reconcile *reconcile, enum reconcile_verdict verdict,
 	result->differences += reconcile_is_difference(verdict);
 }
 
+static void show_ours(struct reconcile *reconcile, const struct entry *entry)
+{
+	show(reconcile, judge_ours(entry), &entry->call,
+	     entry->partner ? &entry->partner->call : NULL);
+}
+
 static uint64_t time_of(const struct reconcile_line *line)
 {
 	return line->ours ? line->ours->time_ms : line->theirs->time_ms;
@@ -326,6 +340,7 @@ const struct reconcile_result *reconcile_compare(struct reconcile *reconcile)
 
 	sort(ours, by_id);
 	sort(theirs, by_id);
+	sort(&reconcile->decided, by_id);
 	drop_repeated(theirs);
 	mark_repeated(ours);
 	pair_all(reconcile);
@@ -333,8 +348,10 @@ const struct reconcile_result *reconcile_compare(struct reconcile *reconcile)
 	if (!reconcile->lines)
 		die_no_memory();
 	for (size_t i = 0; i < ours->count; i++)
-		show(reconcile, judge_ours(ours->entries[i]), &ours->entries[i]->call,
-		     ours->entries[i]->partner ? &ours->entries[i]->partner->call : NULL);
+		show_ours(reconcile, ours->entries[i]);
+	for (size_t i = 0; i < reconcile->decided.count; i++)
+		if (reconcile->decided.entries[i]->partner)
+			show_ours(reconcile, reconcile->decided.entries[i]);
 	for (size_t i = 0; i < theirs->count; i++)
 		if (!theirs->entries[i]->is_paired || theirs->entries[i]->is_again)
 			show(reconcile, judge_theirs(theirs->entries[i]), NULL,

@@ -40,7 +40,7 @@ struct reconcile_call {
 	const char *id;       /* the call id */
 	const char *other_id; /* theirs: the row's own, which may be the one that we know */
 	const char *whose;    /* "RUN/ATTEMPT"; theirs: or what it has instead */
-	const char *end_user; /* who LiteLLM was told it is: that, or a billing account */
+	const char *end_user; /* who LiteLLM was told it is: that, or a billing account; or "" */
 	const char *model;
 	uint64_t time_ms; /* when it began; 0: nobody knows */
 	bool has_cost;
@@ -80,6 +80,13 @@ void reconcile_free(struct reconcile *reconcile);
 /* Both copy the call. 0, or -E2BIG when there are too many. */
 int reconcile_add_ours(struct reconcile *reconcile, const struct reconcile_call *call) must_check;
 int reconcile_add_theirs(struct reconcile *reconcile, const struct reconcile_call *call) must_check;
+
+/*
+ * Of ours, that it was to be made, by the id that it was given: it may be among ours as well, or
+ * under way, or have been lost with its keeper. It counts for a row that has no other partner.
+ */
+int reconcile_add_decided(struct reconcile *reconcile,
+			  const struct reconcile_call *call) must_check;
 
 /* Once everything was added. The result lives as long as `reconcile`. */
 const struct reconcile_result *reconcile_compare(struct reconcile *reconcile);

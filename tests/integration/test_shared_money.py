@@ -520,6 +520,13 @@ def test_a_keeper_that_was_killed_is_settled(place, origin, litellm):
         load.stands_at(keeper, "r-1", "0.125", 0)
         assert keeper.end() == 0
         keeper.verify()
+        # That it was to be made is on record, by the id that LiteLLM has.
+        assert not keeper.records("outcome")
+        done = place.warder("spend", "r-1", "--json", "--audit", str(keeper.audit), "--llm", origin.url,
+                            "--llm-key", "env:LLM_KEY", env=shared.ENV)
+        assert done.returncode == 0, done
+        call, = json.loads(done.stdout)["calls"]
+        assert (call["callId"], call["verdict"]) == (litellm.calls[0]["id"], "settled")
     finally:
         keeper.kill()
 

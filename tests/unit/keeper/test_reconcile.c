@@ -130,6 +130,69 @@ static void verdicts(void **state)
 	}
 }
 
+/* What was to be made stands for nothing by itself, and for nobody who has it. */
+static void a_call_that_was_only_decided(void **state)
+{
+	static const struct {
+		struct brief decided, ours, theirs;
+		const char *end_user; /* of theirs */
+		const char *verdicts;
+	} rows[] = {
+		{ { "a", .cost = UNKNOWN }, { .id = NULL }, { .id = NULL }, NULL, "" },
+		{ { "a", .cost = UNKNOWN }, { .id = NULL }, { "a", .cost = 5 }, "r/0", "settled " },
+		{ { "a", .cost = UNKNOWN },
+		  { .id = NULL },
+		  { "a", .cost = 5 },
+		  "team",
+		  "settled " },
+		{ { "a", .cost = UNKNOWN },
+		  { .id = NULL },
+		  { "a", "x", "s/0", .cost = 5 },
+		  "s/0",
+		  "whose " },
+		{ { "a", .cost = UNKNOWN },
+		  { .id = NULL },
+		  { "b", .cost = 5 },
+		  "r/0",
+		  "only-theirs " },
+		{ { "a", .cost = UNKNOWN },
+		  { "a", .cost = 5 },
+		  { "a", .cost = 5 },
+		  "r/0",
+		  "same " },
+		{ { "a", .cost = UNKNOWN },
+		  { "a", .cost = 5 },
+		  { .id = NULL },
+		  NULL,
+		  "only-ours " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct reconcile *reconcile = reconcile_new();
+		struct reconcile_call decided = call_of(&rows[i].decided, 1);
+		struct reconcile_call ours = call_of(&rows[i].ours, 2);
+		struct reconcile_call theirs = call_of(&rows[i].theirs, 3);
+		const struct reconcile_result *result;
+		char words[256] = "";
+
+		decided.end_user = "";
+		theirs.end_user = rows[i].end_user;
+		assert_int_equal(reconcile_add_decided(reconcile, &decided), 0);
+		if (ours.id)
+			assert_int_equal(reconcile_add_ours(reconcile, &ours), 0);
+		if (theirs.id)
+			assert_int_equal(reconcile_add_theirs(reconcile, &theirs), 0);
+		result = reconcile_compare(reconcile);
+		for (size_t j = 0; j < result->line_count; j++) {
+			strcat(words, reconcile_word(result->lines[j].verdict));
+			strcat(words, " ");
+		}
+		assert_string_equal(words, rows[i].verdicts);
+		reconcile_free(reconcile);
+	}
+}
+
 /* A row of a window that overlaps another; and another call at the same moment. */
 static void a_row_that_is_told_twice(void **state)
 {
@@ -230,6 +293,7 @@ static void each_call_once(void **state)
 
 int main(void)
 {
-	RUN_TESTS(TEST(verdicts), TEST(a_row_that_is_told_twice), TEST(many_calls_and_their_sums),
+	RUN_TESTS(TEST(verdicts), TEST(a_call_that_was_only_decided),
+		  TEST(a_row_that_is_told_twice), TEST(many_calls_and_their_sums),
 		  TEST(each_call_once));
 }
