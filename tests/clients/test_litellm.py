@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The real LiteLLM: what it records of an agent's calls, and `warder spend` on it (INV-ATTRIBUTION,
 INV-BILLING-TRUTH)."""
+import decimal
 import json
 
 import agent
+import checks
 import clients
 import litellm_proxy
+import load
 import pytest
+import shared
 
 EVIL = "someone-else"
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -166,6 +170,43 @@ def test_a_failed_call_is_no_difference(place, litellm):
         assert run.ask(agent.get("/v1/models")).status == 200
         run.end()
     assert words_of(spend(place, litellm, "task-7", status=0)) == ["not-billed"]
+
+
+# ---- the shared keeper ----
+
+RESERVE = decimal.Decimal("0.05")
+
+
+def spent(keeper, run_id):
+    return [float(amount) for amount in load.amounts(keeper.show(run_id))]
+
+
+def test_the_log_settles_what_is_held(place, litellm):
+    """A keeper's budgets, by the log as LiteLLM itself writes it."""
+    config = shared.llm(litellm, limits={"spend": "1"}, spend_reserve=str(RESERVE),
+                        keeper={"reconcile": {"every": "0", "grace": "1h"}})
+    with shared.keeper(place, config, env={"LLM_KEY": agent.KEY}) as keeper:
+        held, told = load.Run(keeper.path, "held"), load.Run(keeper.path, "told", "team-7")
+        reply = held.ask(body=json.dumps(BARE_STREAM).encode())
+        assert reply.is_complete and b'"cost"' not in reply.body
+        assert told.ask(body=json.dumps(PLAIN).encode()).status == 200
+        costs = {json.loads(row["metadata"])["spend_logs_metadata"]["runId"]: row["spend"] for row in litellm.rows(2)}
+        # Control: without being compared, both stand as the replies have it.
+        load.stands_at(keeper, "held", 0, RESERVE)
+        checks.wait_until(lambda: spent(keeper, "told") == [pytest.approx(costs["told"], abs=1e-8), 0])
+        assert keeper.metrics()["warder_reconcile_total", "result", "corrected"] == 0
+        keeper.reload({"keeper": {"reconcile": {"every": "250ms"}}})
+        checks.wait_until(lambda: spent(keeper, "held") == [pytest.approx(costs["held"], abs=1e-8), 0])
+        keeper.wait_for("reconciled", 2)
+        samples = keeper.metrics()
+        assert samples["warder_reconcile_total", "result", "corrected"] == 1
+        assert samples["warder_reconcile_total", "result", "equal"] >= 1
+        assert samples["warder_reconcile_total", "result", "unknown"] == 0
+        assert samples["warder_reconcile_total", "result", "failed"] == 0
+        assert spent(keeper, "told") == [pytest.approx(costs["told"], abs=1e-8), 0]
+        held.close()
+        told.close()
+        assert agent.KEY not in keeper.stderr()
 
 
 def test_a_key_that_is_none(place, litellm):
