@@ -130,7 +130,8 @@ bool charter_has_llm(const struct charter *charter, const struct keeper_llm *llm
 
 	for (size_t i = 0; i < config->llm_count; i++)
 		if (charter->llm_keys[i] && config->llms[i].provider == llm->provider &&
-		    strcmp(config->llms[i].url.authority, llm->url.authority) == 0)
+		    strcmp(config->llms[i].url.authority, llm->url.authority) == 0 &&
+		    strcmp(config->llms[i].key, llm->key) == 0)
 			return true;
 	return false;
 }

@@ -41,7 +41,7 @@ int charter_open_key(const char *source, struct secret **ret_key, struct err *er
 int charter_add_key(struct charter *charter, struct keyring *ring, const char *id,
 		    const char *source, struct err *err) must_check;
 
-/* Whether it has an upstream of the same place and provider, and a key for it. */
+/* Whether it has an upstream of the same place and provider, with a key from the same source. */
 bool charter_has_llm(const struct charter *charter, const struct keeper_llm *llm);
 
 struct charter *charter_ref(struct charter *charter);

@@ -536,24 +536,31 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, enum 
 /* Whether a request may use what has been taken away: a secret, or an LLM with its key. */
 static bool uses_withdrawn(const struct exchange *exchange, const struct charter *charter)
 {
-	const struct charter *before = exchange->terms->charter;
+	const struct vault *before = &exchange->terms->charter->vault;
+	const struct upstream *upstream = exchange->upstream;
+	struct authority authority;
 
-	if (exchange->upstream && exchange->upstream->llm)
-		return exchange->upstream->key &&
-		       !charter_has_llm(charter, exchange->upstream->llm);
-	for (size_t i = 0; i < before->vault.count; i++)
+	if (upstream->llm)
+		return upstream->key && !charter_has_llm(charter, upstream->llm);
+	if (authority_parse(bytes_of(upstream->label), 0, &authority) < 0)
+		return true; /* it was made of one */
+	for (size_t i = 0; i < before->count; i++)
 		if ((exchange->bound >> i & 1) &&
-		    !vault_has(&charter->vault, before->vault.entries[i].config->name))
+		    !vault_has(&charter->vault, before->entries[i].config->name, &authority,
+			       upstream->is_tls))
 			return true;
 	return false;
 }
 
-static void cut_withdrawn(struct peer *peer, const struct charter *charter, uint64_t now_ms)
+/* Nothing of what is held has gone anywhere: it is as new. What is under way may be cut off. */
+static void renew_exchanges(struct peer *peer, const struct charter *charter, uint64_t now_ms)
 {
 	for (size_t i = 0; i < peer->place_count; i++) {
 		struct exchange *exchange = peer->exchanges[i];
 
-		if (exchange && exchange->terms && uses_withdrawn(exchange, charter))
+		if (exchange && exchange->state == EXCHANGE_HOLD)
+			exchange_renew_held(exchange, now_ms);
+		else if (exchange && uses_withdrawn(exchange, charter))
 			exchange_cut(exchange, REFUSAL_WITHDRAWN, now_ms);
 	}
 }
@@ -575,7 +582,7 @@ int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms, stru
 		for (struct run *run = peer->by_token[i]; r == 0 && run; run = run->next)
 			r = renew_run(run, charter, err);
 	if (r == 0)
-		cut_withdrawn(peer, charter, now_ms);
+		renew_exchanges(peer, charter, now_ms);
 	return r;
 }
 

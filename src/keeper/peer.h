@@ -65,8 +65,9 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, enum 
 void peer_close(struct peer *peer, const char *why, uint64_t now_ms);
 
 /*
- * There is a new charter: requests from now on are judged by it. Those under way that use a
- * secret which is not in it any more are cut off. On failure the peer is to be closed.
+ * There is a new charter: requests from now on are judged by it, and those whose body decides and
+ * has not come. Those under way that use a secret which is not in it any more, or not for that
+ * host, are cut off. On failure the peer is to be closed.
  */
 int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms,
 	       struct err *err) must_check;

@@ -246,14 +246,59 @@ static void refuse_held(struct exchange *exchange, enum refusal refusal,
 	exchange_refuse(exchange, refusal, open->method, path, now_ms);
 }
 
+static void parse_held(const struct exchange *exchange, struct link_open *ret_open)
+{
+	const struct exchange_body *body = exchange->body;
+
+	if (link_parse_open((struct bytes){ body->open, body->open_len }, ret_open) < 0)
+		abort(); /* it was parsed before */
+}
+
 void exchange_refuse_held(struct exchange *exchange, enum refusal refusal, uint64_t now_ms)
 {
 	static struct link_open open; /* large, and needed only in here */
 
-	if (link_parse_open((struct bytes){ exchange->body->open, exchange->body->open_len },
-			    &open) < 0)
-		abort(); /* it was parsed before */
+	parse_held(exchange, &open);
 	refuse_held(exchange, refusal, &open, now_ms);
+}
+
+/* The same route, or another one, by new terms. It was edited for LiteLLM, and stays so. */
+static enum refusal route_again(struct exchange *exchange, const struct link_open *open)
+{
+	const struct exchange_body *body = exchange->body;
+	const struct keeper_config *config = exchange->terms->charter->config;
+	struct bytes query, path = http_path_split(open->path, &query), model = { NULL, 0 };
+	struct route route;
+	enum refusal refusal;
+
+	if (body->is_by_model)
+		model = (struct bytes){ body->edit.model, body->edit.model_len };
+	refusal = route_find(config, path, model, &route);
+	if (refusal != REFUSAL_NONE)
+		return refusal;
+	if (route.needs_model || !config->llms[route.llm].provider->is_litellm)
+		return REFUSAL_WITHDRAWN;
+	set_upstream(exchange, route.llm);
+	return REFUSAL_NONE;
+}
+
+void exchange_renew_held(struct exchange *exchange, uint64_t now_ms)
+{
+	static struct link_open open; /* large, and needed only in here */
+	bool has_route = exchange->upstream != NULL;
+	enum refusal refusal = REFUSAL_NONE;
+
+	/* With the terms goes the key that it would have used. */
+	exchange->upstream = NULL;
+	exchange->scrubs = NULL;
+	terms_unref(exchange->terms);
+	exchange->terms = terms_ref(exchange->run->terms);
+	if (!has_route)
+		return; /* it is found when its model is */
+	parse_held(exchange, &open);
+	refusal = route_again(exchange, &open);
+	if (refusal != REFUSAL_NONE)
+		refuse_held(exchange, refusal, &open, now_ms);
 }
 
 /* Edits what was held raw while the route was not known. */
@@ -351,8 +396,7 @@ static void advance_held(struct exchange *exchange, uint64_t now_ms)
 
 	if (exchange->upstream && waits_for_end(exchange))
 		return;
-	if (link_parse_open((struct bytes){ body->open, body->open_len }, &open) < 0)
-		abort(); /* it was parsed before */
+	parse_held(exchange, &open);
 	if (!exchange->upstream)
 		refusal = route_held(exchange, &open, &waits);
 	if (refusal == REFUSAL_NONE && is_model_in_doubt(body))

@@ -125,14 +125,6 @@ void vault_close(struct vault *vault)
 	*vault = (struct vault){ .count = 0 };
 }
 
-bool vault_has(const struct vault *vault, const char *name)
-{
-	for (size_t i = 0; i < vault->count; i++)
-		if (strcmp(vault->entries[i].config->name, name) == 0)
-			return true;
-	return false;
-}
-
 static bool is_bound(const struct vault_entry *entry, const struct authority *authority)
 {
 	for (size_t i = 0; i < entry->config->host_count; i++)
@@ -150,4 +142,15 @@ uint64_t vault_bound(const struct vault *vault, const struct authority *authorit
 		if (is_bound(&vault->entries[i], authority))
 			bound |= UINT64_C(1) << i;
 	return is_tls ? bound : bound & vault->cleartext;
+}
+
+bool vault_has(const struct vault *vault, const char *name, const struct authority *authority,
+	       bool is_tls)
+{
+	uint64_t bound = vault_bound(vault, authority, is_tls);
+
+	for (size_t i = 0; i < vault->count; i++)
+		if ((bound >> i & 1) && strcmp(vault->entries[i].config->name, name) == 0)
+			return true;
+	return false;
 }

@@ -39,10 +39,11 @@ void vault_close(struct vault *vault);
 int vault_make_placeholder(const struct vault_entry *entry, char **ret_text,
 			   struct err *err) must_check;
 
-/* Whether there is one of this name. */
-bool vault_has(const struct vault *vault, const char *name);
-
 /* Which secrets may go to a host, as a mask. */
 uint64_t vault_bound(const struct vault *vault, const struct authority *authority, bool is_tls);
+
+/* Whether there is one of this name, and it may go to that host. */
+bool vault_has(const struct vault *vault, const char *name, const struct authority *authority,
+	       bool is_tls);
 
 #endif

@@ -8,9 +8,11 @@ import signal
 import agent
 import checks
 import egress
+import link
 import origin as upstream
 import pytest
 import shared
+import siege
 
 POST = agent.post({"model": "m"})
 ENVIRON = "import os; result = dict(os.environ)"
@@ -172,6 +174,107 @@ def test_an_llm_that_is_taken_away_is_cut_off_at_once(user_place, origin, https)
         # Control: it comes back.
         keeper.reload(shared.llm(origin))
         assert run.ask(POST).status == 200
+
+
+KEYS = {"KEY_A": "sk-a-" + shared.KEY, "KEY_B": "sk-b-" + shared.KEY}
+
+
+def by_model(origin, *names, provider="litellm"):
+    """LLMs, each with its key, that are the same place."""
+    return [{"match": f"{name}-*", "upstream": origin.url, "key": f"env:KEY_{name.upper()}",
+             "provider": provider} for name in names]
+
+
+def bearer(request):
+    return request.values("authorization")
+
+
+def test_of_two_keys_for_one_place_one_is_taken_away(user_place, origin):
+    origin.script = shared.answer_or_stream
+    with shared.keeper(user_place, {"llm": by_model(origin, "a", "b")}, env=KEYS) as keeper, \
+            keeper.run() as run:
+        wires = {name: shared.open_stream(run, model=f"{name}-1") for name in "ab"}
+        assert [bearer(r) for r in origin.requests] == [[f"Bearer {KEYS['KEY_' + n]}"] for n in "AB"]
+        keeper.reload({"llm": by_model(origin, "b", "a")})  # the control: the same two
+        assert keeper.ps()[0]["exchanges"] == 2
+        keeper.reload({"llm": by_model(origin, "a")})
+        shared.assert_cut(wires["b"], "secret_withdrawn")
+        finish(origin.connections[0], wires["a"])
+
+
+def test_a_host_that_a_secret_is_not_for_any_more_is_cut_off(user_place, https):
+    https.script = stream_all
+    hosts = ["api.test", "other.test"]
+    config = shared.merge(shared.host(https), shared.host(https, "other.test", False))
+    config["secrets"]["API_TOKEN"]["hosts"] = hosts
+    config["allow"] = hosts
+    with shared.keeper(user_place, config) as keeper, keeper.run() as run:
+        placeholder = run.python(ENVIRON)["API_TOKEN"]
+        wires = [open_host_stream(run, placeholder, host) for host in hosts]
+        assert [request.values("x-key") for request in https.requests] == [[shared.TOKEN]] * 2
+        keeper.reload({"secrets": {"API_TOKEN": {"hosts": ["*.test"]}}})  # the control: it may still
+        assert keeper.ps()[0]["exchanges"] == 2
+        keeper.reload({"secrets": {"API_TOKEN": {"hosts": ["api.test"]}}})
+        shared.assert_cut(wires[1], "secret_withdrawn")
+        finish(https.connections[0], wires[0])
+
+
+# ---- requests that are not decided yet ----
+
+@pytest.fixture
+def held(origin):
+    """A keeper whose requests are held until their model is known, and a gate."""
+    with siege.keeper(env=KEYS, llm=by_model(origin, "a", "b", provider="openai")) as keeper:
+        run = siege.join(keeper, "run")
+        yield keeper, run.gate
+        run.close()
+
+
+def open_held(keeper, gate, number):
+    """A request whose body is not there; the keeper has read that much."""
+    gate.open(number, None)
+    assert gate.ask(number + 100, b"", path="/nowhere").status == 404
+
+
+def end_held(gate, number, model):
+    gate.send(link.DATA, number, b'{"model":"%s"}' % model.encode())
+    gate.send(link.END, number, link.fields(()))
+    return gate.reply(number)
+
+
+def test_a_request_that_waits_for_its_model_is_judged_by_what_is_new(held, origin):
+    keeper, gate = held
+    open_held(keeper, gate, 1)
+    assert end_held(gate, 1, "b-1").status == 200  # the control: it may be used
+    for number in (2, 3):
+        open_held(keeper, gate, number)
+    keeper.config["llm"] = by_model(origin, "a", provider="openai")
+    keeper.reload()
+    assert end_held(gate, 2, "b-1").code() == "no_such_model"
+    assert end_held(gate, 3, "a-1").status == 200
+    assert [bearer(r) for r in origin.requests] == [[f"Bearer {KEYS['KEY_' + n]}"] for n in "BA"]
+
+
+def test_a_request_that_waits_for_its_end_is_judged_by_what_is_new(origin, tmp_path):
+    """Where its route was known before, it is looked for again."""
+    file = tmp_path / "key"
+    file.write_text("first-" + shared.KEY)
+    config = {"upstream": origin.url, "key": f"file:{file}"}
+    with siege.keeper(env=KEYS, llm=config) as keeper:
+        run = siege.join(keeper, "run")
+        for number in (1, 2, 3):
+            open_held(keeper, run.gate, number)
+        assert end_held(run.gate, 1, "m").status == 200
+        file.write_text("second-" + shared.KEY)
+        keeper.reload()
+        assert end_held(run.gate, 2, "m").status == 200
+        assert [bearer(r) for r in origin.requests] == [[f"Bearer {which}-{shared.KEY}"]
+                                                        for which in ("first", "second")]
+        keeper.config["llm"] = by_model(origin, "a", provider="openai")
+        keeper.reload()
+        assert run.gate.reply(3).code() == "secret_withdrawn"  # before it has ended
+        assert len(origin.requests) == 2
+        run.close()
 
 
 def test_a_new_value_is_scrubbed_and_the_old_one_is_not_sent_any_more(user_place, https):
