@@ -112,21 +112,12 @@ static void free_run(struct run *run)
 
 /* ---- runs that tokens have named ---- */
 
-static bool is_known_elsewhere(const struct run *run)
-{
-	const struct peer *peer = run->peer->keeper->peers;
-
-	while (peer && (!peer->run || strcmp(peer->run->run_id, run->run_id) != 0))
-		peer = peer->next;
-	return peer != NULL;
-}
-
 /* What becomes of it elsewhere is to be heard here. */
 static void watch_run(const struct run *run, bool is_on)
 {
 	struct store *store = run->peer->keeper->store;
 
-	if (store && store->ops->watch && (is_on || !is_known_elsewhere(run)))
+	if (store && store->ops->watch)
 		store->ops->watch(store, run->run_id, is_on);
 }
 

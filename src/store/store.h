@@ -181,8 +181,8 @@ struct store_ops {
 	void (*open_run)(struct store *store, struct store_run *run, uint64_t now_ms);
 	void (*close_run)(struct store *store, const char *run_id, uint64_t now_ms);
 	/*
-	 * A run that has no link here, only tokens, is to have news as if it were open, or no
-	 * more. NULL where nobody else could make any.
+	 * A run that has tokens here, with a link or without, is to have news as if it were open,
+	 * or no more: off as often as it was on. NULL where nobody else could make any.
 	 */
 	void (*watch)(struct store *store, const char *run_id, bool is_on);
 	void (*revoke)(struct store *store, struct store_revocation *revocation, uint64_t now_ms);

@@ -24,6 +24,7 @@ struct meter {
 
 struct run {
 	struct watch_name name;
+	size_t use_count; /* its link, and the gates that its tokens are at */
 	bool is_told;
 	struct meter *meters[METERS_MAX];
 	size_t meter_count;
@@ -108,17 +109,20 @@ static void drop(struct watch_table *table, struct watch_name *name)
 
 /* ---- runs and meters ---- */
 
-void watch_open(struct watch *watch, const char *run_id)
-{
-	if (!find(&watch->runs, run_id))
-		add(&watch->runs, run_id, sizeof(struct run));
-}
-
 static struct run *find_run(const struct watch *watch, const char *run_id)
 {
 	struct watch_name *name = find(&watch->runs, run_id);
 
 	return name ? OWNER_OF(name, struct run, name) : NULL;
+}
+
+void watch_open(struct watch *watch, const char *run_id)
+{
+	struct run *run = find_run(watch, run_id);
+
+	if (!run)
+		run = add(&watch->runs, run_id, sizeof(*run));
+	run->use_count++;
 }
 
 static struct meter *find_meter(const struct watch *watch, const char *meter)
@@ -140,7 +144,7 @@ void watch_close(struct watch *watch, const char *run_id)
 {
 	struct run *run = find_run(watch, run_id);
 
-	if (run)
+	if (run && --run->use_count == 0)
 		close_run(watch, run);
 }
 

@@ -30,6 +30,7 @@ struct watch {
 
 void watch_fini(struct watch *watch);
 
+/* A run may be open more than once, and is watched until it has been closed as often. */
 void watch_open(struct watch *watch, const char *run_id);
 void watch_close(struct watch *watch, const char *run_id); /* fine with one that is not open */
 

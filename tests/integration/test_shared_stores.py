@@ -13,6 +13,7 @@ import time
 import agent
 import checks
 import harness
+import link
 import load
 import origin as upstream
 import postgres
@@ -108,12 +109,12 @@ def server(running):
 
 
 @contextlib.contextmanager
-def two_keepers(place, origin, server, **settings):
+def two_keepers(place, origin, server, env=None, **settings):
     """Both ready, with one store."""
     settings = shared.llm(origin, spend_reserve=str(RESERVE), **settings)
     with contextlib.ExitStack() as stack:
         made = [stack.enter_context(shared.keeper(place, shared.merge(
-            settings, {"keeper": {"store": server.url}}))) for _ in range(2)]
+            settings, {"keeper": {"store": server.url}}), env=env)) for _ in range(2)]
         for keeper in made:
             checks.wait_until(lambda keeper=keeper: keeper.get("/readyz")[0] == 200)
         yield made
@@ -263,6 +264,80 @@ def test_a_run_of_tokens_is_revoked_at_the_other(root_place, origin, server, tmp
         shared.assert_cut(wires[0], "run_revoked")
         origin.connections[1].send(upstream.LAST_CHUNK)  # control: nobody else is
         wires[1].until(upstream.LAST_CHUNK)
+
+
+# ---- one run at several gates ----
+
+def open_gate(keeper, number, run_id, attempt=0, stream=False):
+    """A gate for any runs, and what its first request has brought: a stream's begin, or a reply."""
+    visitor = siege.Visitor(keeper)
+    gate = visitor.open_gate()
+    items = [("x-run-token", siege.token(run_id, attempt))]
+    if not stream:
+        assert gate.ask(number, items=items).status == 200
+        return visitor
+    gate.open(number, b'{"model":"m","stream":true}', items=items)
+    while gate.next(number)[0] != link.DATA:
+        pass
+    return visitor
+
+
+def leave_another_gate(keeper, _):
+    open_gate(keeper, 1, "t-1").close()
+
+
+def leave_a_link(keeper, _):
+    load.Run(keeper.path, "t-1").close()
+
+
+def leave_nothing(_keeper, _visitor):
+    """The control."""
+
+
+def crowd_out(keeper, visitor):
+    """The same gate has as many other runs as it remembers; another attempt of the run is one."""
+    gate = visitor.gate
+    ask = [("x-run-token", siege.token("t-1", 1))]
+    assert gate.ask(2, items=ask).status == 200
+    for first in range(10, 10 + 4096, 32):
+        for number in range(first, first + 32):
+            gate.open(number, b"", path="/nowhere", items=[("x-run-token", siege.token(f"o-{number}"))])
+        for number in range(first, first + 32):
+            assert gate.reply(number).status == 404
+
+
+@pytest.mark.parametrize("what", ["revoked", "money"])
+@pytest.mark.parametrize("leave", [leave_nothing, leave_another_gate, leave_a_link, crowd_out])
+def test_news_of_a_run_that_was_at_several_places(root_place, origin, server, leave, what):
+    """Who leaves has no news any more; who stays has."""
+    def script(connection):
+        for request in connection.requests():
+            if b'"stream"' in request.body:
+                connection.send(upstream.CHUNKED + upstream.chunk(shared.EVENT))
+            else:
+                connection.answer(fields=[("x-litellm-response-cost", "0.6")])
+
+    origin.script = script
+    keys = {"keeper": {"token_keys": {"k1": "env:K1"}}}
+    with two_keepers(root_place, origin, server, env={"K1": siege.KEYS["k1"]},
+                     limits={"spend": "2"}, **keys) as (one, other):
+        stays = open_gate(one, 1, "t-1", stream=True)
+        ended = len(one.records("end"))
+        leave(one, stays)
+        if leave in (leave_another_gate, leave_a_link):
+            checks.wait_until(lambda: len(one.records("end")) > ended)
+        if what == "revoked":
+            assert other.revoke("t-1").returncode == 0
+        else:
+            far = open_gate(other, 1, "t-1")
+            for number in range(2, 5):
+                far.gate.ask(number, items=[("x-run-token", siege.token("t-1"))])
+            far.close()
+        stays.gate.socket.settimeout(30)
+        reply = stays.gate.reply(1)
+        code = {"revoked": "run_revoked", "money": "budget_exceeded"}[what]
+        assert not reply.is_complete and b'"code":"%s"' % code.encode() in reply.body
+        stays.close()
 
 
 def test_money_is_used_up_at_the_other(root_place, origin, server):

@@ -161,6 +161,28 @@ static void a_meter_is_watched_while_a_run_counts_on_it(void **state)
 	watch_fini(&watch);
 }
 
+/* At several gates, or with a link as well: until the last of them has left. */
+static void a_run_is_watched_as_long_as_anybody_has_it(void **state)
+{
+	struct watch watch = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		watch_open(&watch, "r1");
+	watch_claim(&watch, "r1", "run:r1", 100);
+	for (int i = 0; i < 2; i++)
+		watch_close(&watch, "r1");
+	assert_true(watch_is_spent(&watch, "run:r1", 100));
+	assert_true(watch_is_revoked(&watch, "r1"));
+	watch_close(&watch, "r1");
+	assert_false(watch_has_runs(&watch));
+	assert_false(watch_is_spent(&watch, "run:r1", 200));
+	watch_close(&watch, "r1");
+	watch_open(&watch, "r1"); /* it is another one, of which nothing was told */
+	assert_true(watch_is_revoked(&watch, "r1"));
+	watch_fini(&watch);
+}
+
 /* ---- amounts ---- */
 
 /* To a billionth, where doubles are off by hundreds of them. */
@@ -475,6 +497,7 @@ int main(void)
 		cmocka_unit_test(a_url_says_where_and_who),
 		cmocka_unit_test(a_wrong_url_is_refused_and_not_shown),
 		cmocka_unit_test(a_meter_is_watched_while_a_run_counts_on_it),
+		cmocka_unit_test(a_run_is_watched_as_long_as_anybody_has_it),
 		FRESH(amounts_beyond_doubles_are_exact),
 		FRESH(sums_are_those_of_c),
 		FRESH(nothing_is_counted_past_the_end),
