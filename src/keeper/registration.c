@@ -24,8 +24,10 @@ static int read_attempt(struct registration *registration, const char *name, con
 	uint64_t attempt;
 
 	(void)name;
-	if (units_parse_count(value, &attempt) < 0 || attempt > UINT32_MAX)
+	if (registration->has_attempt || units_parse_count(value, &attempt) < 0 ||
+	    attempt > UINT32_MAX)
 		return -EINVAL;
+	registration->has_attempt = true;
 	registration->spec.attempt = (uint32_t)attempt;
 	return 0;
 }
@@ -91,6 +93,7 @@ int registration_parse(struct registration *registration, char *words, size_t le
 	char *end = words + len;
 
 	registration->spec = (struct run_spec){ .metadata = registration->metadata };
+	registration->has_attempt = false;
 	while (words < end) {
 		char *next = memchr(words, '\0', (size_t)(end - words));
 

@@ -12,6 +12,7 @@
 struct registration {
 	struct run_spec spec; /* what it points to is in the words, or in here */
 	struct keeper_metadata metadata[KEEPER_METADATA_MAX];
+	bool has_attempt;
 };
 
 /*

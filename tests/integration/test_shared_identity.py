@@ -111,6 +111,10 @@ def test_metadata_of_a_registration_cannot_name_another(origin):
             assert word.split("=")[0].split("\r")[0] in visitor.failure(), word
             assert visitor.gate.is_ended()
             visitor.close()
+        for word in ("run-id=liar", "attempt=1", "account=a", "metadata.a=x"):  # each name once
+            visitor = siege.Visitor(keeper).register(*{"run-id=liar": 0, word: 0}, word)
+            assert word.split("=", maxsplit=1)[0] in visitor.failure(), word
+            visitor.close()
         run = siege.join(keeper, "liar", "metadata.team=other", "metadata.own=mine")
         assert run.gate.ask(1).status == 200
         assert metadata(origin.requests[0]) == [("runId", "liar"), ("attempt", 0),
