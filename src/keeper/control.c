@@ -14,6 +14,7 @@
 #include "base/die.h"
 #include "base/list.h"
 #include "base/money.h"
+#include "config/labels.h"
 #include "keeper/enrol.h"
 #include "keeper/limiter.h"
 #include "keeper/registration.h"
@@ -53,7 +54,7 @@ struct visitor {
 	struct store_meter meters[2];
 	struct store_revocation revocation;
 	char run_id[RUNID_MAX + 1]; /* that it asks about */
-	char meter_names[2][256];
+	char meter_names[2][sizeof("account:") + LABEL_ACCOUNT_MAX];
 	size_t open_answers; /* of the store; it is not freed before */
 	bool waits_for_end;  /* of the keeper, which is its answer */
 	bool is_over;
@@ -491,7 +492,7 @@ static void on_show(struct visitor *visitor, struct bytes words, int *fd, uint64
 		 visitor->run_id);
 	if (peer && peer->run->account)
 		snprintf(visitor->meter_names[count++], sizeof(visitor->meter_names[0]),
-			 "account:%.240s", peer->run->account);
+			 "account:%s", peer->run->account);
 	visitor->open_answers = count;
 	for (size_t i = 0; i < ARRAY_LEN(visitor->meters); i++)
 		visitor->meters[i] = (struct store_meter){ .on_done = on_meter, .owner = visitor };

@@ -59,6 +59,17 @@ def test_runs_as_json_and_one_of_them(keeper):
         assert re.search(r"^runId +123$", text, re.M) and re.search(r"^account +456$", text, re.M)
 
 
+def test_the_longest_account_is_shown_with_what_it_has_used(user_place, origin):
+    origin.script = shared.answer_or_stream
+    account = "a" * 256
+    config = shared.llm(origin, account_limits={"*": {"concurrent": 4}})
+    with shared.keeper(user_place, config) as keeper, \
+            keeper.run("--run-id", "r-1", "--billing-account", account) as run:
+        shared.open_stream(run)
+        shown = keeper.show("r-1")
+        assert (shown["account"], shown["account.concurrent"]) == (account, 1)
+
+
 @pytest.mark.parametrize("verb, words, expected", [
     ("ps", ("no/run",), "'no/run' is no run id"),
     ("ps", ("r-1", "r-2"), "unexpected argument 'r-2'"),
