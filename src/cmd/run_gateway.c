@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/words.h"
 #include "cmd/control_client.h"
 #include "cmd/egress_ports.h"
 #include "cmd/exposure.h"
@@ -202,30 +202,22 @@ static int read_placeholders(struct run_gateway *gateway, struct run_config *con
 
 /* ---- a shared keeper ---- */
 
-static void add_word(struct buf *words, const char *name, const char *value)
-{
-	buf_add_text(words, name);
-	buf_add_text(words, "=");
-	buf_add(words, value, strlen(value) + 1);
-}
-
 /* Who we are, and our end of the link along with it. */
 static int register_run(struct run_gateway *gateway, const struct run_config *config, int link_fd,
 			struct err *err)
 {
-	char attempt[24];
 	struct buf words;
 	int r;
 
 	buf_init(&words, CONTROL_PACKET_MAX);
-	snprintf(attempt, sizeof(attempt), "%" PRIu64, config->attempt);
-	add_word(&words, "run-id", gateway->run_id);
-	add_word(&words, "attempt", attempt);
+	words_add_pair(&words, "run-id", gateway->run_id);
+	words_add_pair_number(&words, "attempt", config->attempt);
 	if (config->keeper.billing_account)
-		add_word(&words, "account", config->keeper.billing_account);
+		words_add_pair(&words, "account", config->keeper.billing_account);
 	for (size_t i = 0; i < config->keeper.metadata_count; i++) {
 		buf_add_text(&words, "metadata.");
-		add_word(&words, config->keeper.metadata[i].name, config->keeper.metadata[i].value);
+		words_add_pair(&words, config->keeper.metadata[i].name,
+			       config->keeper.metadata[i].value);
 	}
 	r = control_send(gateway->gateway.status_fd, CONTROL_REGISTER, words.data, words.len,
 			 link_fd, err);

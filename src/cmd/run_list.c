@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/words.h"
 
 #define LINE_MAX_BYTES 65536
 
@@ -19,18 +20,6 @@ static const struct {
 	{ "STATE", "state", -8 },        { "LINK", "link", -6 },      { "AGE", "ageMs", 8 },
 	{ "UNDER WAY", "exchanges", 9 }, { "ALLOWED", "allowed", 8 }, { "REFUSED", "refused", 8 },
 };
-
-/* The value's text, which the packet ends with a NUL; or NULL. */
-static const char *find(struct bytes words, const char *name)
-{
-	size_t len = strlen(name);
-	struct bytes word;
-
-	while (bytes_split(&words, '\0', &word))
-		if (word.len > len && memcmp(word.data, name, len) == 0 && word.data[len] == '=')
-			return word.data + len + 1;
-	return NULL;
-}
 
 /* "1:02:03", or seconds. */
 static void format_age(const char *text, char ret_text[32])
@@ -49,7 +38,7 @@ static void format_age(const char *text, char ret_text[32])
 static void print_row(struct bytes words)
 {
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
-		const char *value = find(words, columns[i].name);
+		const char *value = words_find_pair(words, columns[i].name);
 		char age[32];
 
 		if (value && strcmp(columns[i].name, "ageMs") == 0) {
@@ -70,23 +59,23 @@ static void print_json(struct bytes words)
 {
 	struct buf out;
 	struct json json = { .out = &out };
-	struct bytes word, name;
+	struct bytes name, value;
 
 	buf_init(&out, LINE_MAX_BYTES);
 	json_open(&json, NULL, '{');
-	while (bytes_split(&words, '\0', &word)) {
+	while (words_next_pair(&words, &name, &value)) {
 		char key[64];
 
-		if (!bytes_split(&word, '=', &name) || name.len >= sizeof(key))
+		if (name.len >= sizeof(key))
 			continue;
 		memcpy(key, name.data, name.len);
 		key[name.len] = '\0';
 		/* An id of digits is still a text. */
-		if (is_number(word.data) && strcmp(key, "runId") != 0 &&
+		if (is_number(value.data) && strcmp(key, "runId") != 0 &&
 		    strcmp(key, "account") != 0)
-			json_number(&json, key, strtoll(word.data, NULL, 10));
+			json_number(&json, key, strtoll(value.data, NULL, 10));
 		else
-			json_string(&json, key, word.data, word.len);
+			json_string(&json, key, value.data, value.len);
 	}
 	json_close(&json, '}');
 	printf("%.*s\n", (int)out.len, out.data);
@@ -95,11 +84,10 @@ static void print_json(struct bytes words)
 
 static void print_one(struct bytes words)
 {
-	struct bytes word, name;
+	struct bytes name, value;
 
-	while (bytes_split(&words, '\0', &word))
-		if (bytes_split(&word, '=', &name))
-			printf("%-20.*s %s\n", (int)name.len, name.data, word.data);
+	while (words_next_pair(&words, &name, &value))
+		printf("%-20.*s %s\n", (int)name.len, name.data, value.data);
 }
 
 void run_list_add(struct run_list *list, struct bytes words)

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include "base/die.h"
 #include "base/list.h"
 #include "base/money.h"
+#include "base/words.h"
 #include "config/labels.h"
 #include "keeper/enrol.h"
 #include "keeper/limiter.h"
@@ -341,39 +341,24 @@ static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, u
 
 /* ---- listing and showing ---- */
 
-static void add_text(struct buf *words, const char *name, const char *value)
-{
-	buf_add_text(words, name);
-	buf_add_text(words, "=");
-	buf_add(words, value, strlen(value) + 1);
-}
-
-static void add_number(struct buf *words, const char *name, uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	add_text(words, name, text);
-}
-
 static void add_run(struct buf *words, const struct peer *peer)
 {
 	const struct run *run = peer->run;
 
 	if (run) {
-		add_text(words, "runId", run->run_id);
-		add_number(words, "attempt", run->attempt);
+		words_add_pair(words, "runId", run->run_id);
+		words_add_pair_number(words, "attempt", run->attempt);
 		if (run->account)
-			add_text(words, "account", run->account);
-		add_text(words, "state", run->is_revoked ? "revoked" : "running");
+			words_add_pair(words, "account", run->account);
+		words_add_pair(words, "state", run->is_revoked ? "revoked" : "running");
 	} else {
-		add_text(words, "state", "open");
+		words_add_pair(words, "state", "open");
 	}
-	add_text(words, "link", peer_kind_name(peer->kind));
-	add_number(words, "ageMs", clock_now_ms() - peer->begun_ms);
-	add_number(words, "exchanges", peer_count_exchanges(peer));
-	add_number(words, "allowed", peer->allowed);
-	add_number(words, "refused", peer->refused);
+	words_add_pair(words, "link", peer_kind_name(peer->kind));
+	words_add_pair_number(words, "ageMs", clock_now_ms() - peer->begun_ms);
+	words_add_pair_number(words, "exchanges", peer_count_exchanges(peer));
+	words_add_pair_number(words, "allowed", peer->allowed);
+	words_add_pair_number(words, "refused", peer->refused);
 }
 
 /* Others see their own. */
@@ -429,14 +414,14 @@ static void add_meter(struct buf *words, const struct store_meter *meter)
 
 	money_format(meter->spent, money);
 	snprintf(name, sizeof(name), "%.*s.spent", len, meter->meter);
-	add_text(words, name, money);
+	words_add_pair(words, name, money);
 	money_format(meter->reserved, money);
 	snprintf(name, sizeof(name), "%.*s.reserved", len, meter->meter);
-	add_text(words, name, money);
+	words_add_pair(words, name, money);
 	snprintf(name, sizeof(name), "%.*s.bytes", len, meter->meter);
-	add_number(words, name, meter->bytes);
+	words_add_pair_number(words, name, meter->bytes);
 	snprintf(name, sizeof(name), "%.*s.concurrent", len, meter->meter);
-	add_number(words, name, meter->concurrent);
+	words_add_pair_number(words, name, meter->concurrent);
 }
 
 static void on_meter(struct store_meter *meter, uint64_t now_ms)
@@ -455,7 +440,7 @@ static void on_meter(struct store_meter *meter, uint64_t now_ms)
 	if (peer)
 		add_run(&words, peer);
 	else
-		add_text(&words, "runId", visitor->run_id);
+		words_add_pair(&words, "runId", visitor->run_id);
 	for (size_t i = 0; i < ARRAY_LEN(visitor->meters); i++)
 		if (visitor->meters[i].meter && visitor->meters[i].verdict == STORE_GRANTED)
 			add_meter(&words, &visitor->meters[i]);

@@ -5,10 +5,9 @@
  * again it reads the same.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
+#include "base/words.h"
 #include "keeper/registration.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,25 +43,16 @@ static void check_metadata(const struct run_spec *spec)
 	require(len <= KEEPER_METADATA_LEN);
 }
 
-static void add_word(struct buf *words, const char *prefix, const char *name, const char *value)
-{
-	buf_add_text(words, prefix);
-	buf_add_text(words, name);
-	buf_add_text(words, "=");
-	buf_add(words, value, strlen(value) + 1);
-}
-
 static void write_again(const struct run_spec *spec, struct buf *words)
 {
-	char attempt[16];
-
-	snprintf(attempt, sizeof(attempt), "%u", (unsigned int)spec->attempt);
-	add_word(words, "", "run-id", spec->run_id);
-	add_word(words, "", "attempt", attempt);
+	words_add_pair(words, "run-id", spec->run_id);
+	words_add_pair_number(words, "attempt", spec->attempt);
 	if (spec->account)
-		add_word(words, "", "account", spec->account);
-	for (size_t i = 0; i < spec->metadata_count; i++)
-		add_word(words, "metadata.", spec->metadata[i].name, spec->metadata[i].value);
+		words_add_pair(words, "account", spec->account);
+	for (size_t i = 0; i < spec->metadata_count; i++) {
+		buf_add_text(words, "metadata.");
+		words_add_pair(words, spec->metadata[i].name, spec->metadata[i].value);
+	}
 }
 
 static void check_same(const struct run_spec *a, const struct run_spec *b)
