@@ -20,6 +20,7 @@
 #include "cmd/state.h"
 #include "config/file.h"
 #include "keeper/limiter.h"
+#include "keeper/report.h"
 #include "sys/heap.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
@@ -108,24 +109,14 @@ static int settle(const struct keeper_config *config, struct err *err)
 	return 0;
 }
 
-/* What the agent has in place of its secrets, as variables. */
-static int tell_placeholders(const struct terms *terms, struct err *err)
+static int send_packet(void *owner, enum status_type type, struct bytes text)
 {
-	const struct vault *vault = &terms->charter->vault;
-	const char *words[2 * KEEPER_SECRETS_MAX];
-	struct arena arena = { NULL };
-	size_t count = 0;
-	int r;
-
-	for (size_t i = 0; i < vault->count; i++) {
-		words[count++] = "--env";
-		words[count++] = arena_printf(&arena, "%s=%s", vault->entries[i].config->name,
-					      terms->placeholders[i]);
-	}
-	r = status_send_words(STATUS_FD, words, count);
-	arena_fini(&arena);
-	return r < 0 ? err_set(err, -r, "tell the run its placeholders") : 0;
+	(void)owner;
+	return status_send_bytes(STATUS_FD, type, text);
 }
+
+/* Whoever started us. */
+static const struct report_sink starter = { send_packet, NULL };
 
 /* A draft that cannot be written is a run not started. */
 static int open_draft(const char *path, struct result_file *draft, struct err *err)
@@ -173,26 +164,17 @@ static void on_owner_gone(struct loop_source *source, unsigned int ready, uint64
 }
 
 /* The last words; without them whoever started us knows that something is missing. */
-static int report(struct private_keeper *own, const struct peer *peer)
-{
-	struct err unwritten;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < peer->refused_host_count; i++)
-		r = status_send(STATUS_FD, STATUS_REFUSED, peer->refused_hosts[i].name);
-	if (r == 0 && peer->learn && write_draft(peer, &own->draft, &unwritten) < 0)
-		fprintf(stderr, "warder: %s\n", unwritten.text);
-	return r < 0 ? r : status_send_summary(STATUS_FD, peer->allowed, peer->refused, own->path);
-}
-
 static void on_peer_over(struct peer *peer, uint64_t now_ms)
 {
 	struct private_keeper *own = peer->owner;
+	struct err unwritten;
 
 	(void)now_ms;
 	own->result = keeper_write_records(&own->keeper, own->err);
+	if (own->result == 0 && peer->learn && write_draft(peer, &own->draft, &unwritten) < 0)
+		fprintf(stderr, "warder: %s\n", unwritten.text);
 	if (own->result == 0)
-		own->result = report(own, peer);
+		own->result = report_end(peer, own->path, &starter);
 	loop_end(&own->keeper.loop);
 }
 
@@ -203,6 +185,7 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 	const struct run_spec spec = { .run_id = config->run_id,
 				       .attempt = (uint32_t)config->attempt };
 	struct run *run;
+	int r = 0;
 
 	if (!config->run_id)
 		return 0;
@@ -211,7 +194,9 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 		return -EINVAL;
 	run_set_age(run, 0, clock_now_ms());
 	*ret_run = run;
-	return charter->vault.count > 0 ? tell_placeholders(run->terms, err) : 0;
+	if (charter->vault.count > 0)
+		r = report_placeholders(run, &starter);
+	return r < 0 ? err_set(err, -r, "tell the run its placeholders") : 0;
 }
 
 /* Limits of one run are counted in memory: they end with it. */

@@ -181,23 +181,43 @@ static int hand_over_socket(struct run_gateway *gateway, struct err *err)
 	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
 }
 
-/* What the agent has in place of its secrets is the keeper's to make. */
+static size_t count_words(struct bytes words)
+{
+	size_t count = 0;
+
+	while (words_next(&words))
+		count++;
+	return count;
+}
+
+/* What the agent has in place of its secrets is the keeper's to make: two words for each. */
 static int read_placeholders(struct run_gateway *gateway, struct run_config *config,
 			     struct err *err)
 {
-	size_t len = 0;
-	char *words = malloc(STATUS_TEXT_MAX + 1);
-	int type;
+	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
+	size_t len = 0, missing = 2 * config->keeper.secret_count;
+	struct buf words;
+	int type = STATUS_WORDS;
 
-	if (!words)
+	if (!text)
 		die_no_memory();
-	gateway->placeholders = words;
-	type = status_receive(gateway->gateway.status_fd, -1, words, &len);
+	buf_init(&words, STATUS_TEXT_MAX);
+	while (missing > 0 && words.len < STATUS_TEXT_MAX && type == STATUS_WORDS) {
+		type = status_receive(gateway->gateway.status_fd, -1, text, &len);
+		if (type != STATUS_WORDS)
+			break;
+		buf_add(&words, text, len);
+		len = count_words((struct bytes){ text, len });
+		missing -= len < missing ? len : missing;
+	}
+	gateway->placeholders = words.data;
 	if (type == STATUS_FAILED)
-		return err_say(err, EINVAL, "%.500s", words);
+		return err_say(err, EINVAL, "%.500s", text);
 	if (type != STATUS_WORDS)
 		return err_say(err, EIO, "the keeper ended before it was ready");
-	return run_config_add_words(config, (struct bytes){ words, len }, err);
+	if (words.len == STATUS_TEXT_MAX)
+		return err_say(err, E2BIG, "the placeholders of the secrets are too long");
+	return run_config_add_words(config, (struct bytes){ words.data, words.len }, err);
 }
 
 /* ---- a shared keeper ---- */

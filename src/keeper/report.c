@@ -32,10 +32,26 @@ static int send_words(const struct report_sink *sink, const char *const *words, 
 	return r;
 }
 
-int report_begin(const struct run *run, const struct report_sink *sink)
+int report_placeholders(const struct run *run, const struct report_sink *sink)
 {
 	const struct vault *vault = &run->terms->charter->vault;
-	const char **words = NULL, *variables[2 * KEEPER_SECRETS_MAX];
+	const char *words[2 * KEEPER_SECRETS_MAX];
+	struct arena arena = { NULL };
+	int r;
+
+	for (size_t i = 0; i < vault->count; i++) {
+		words[2 * i] = "--env";
+		words[2 * i + 1] = arena_printf(&arena, "%s=%s", vault->entries[i].config->name,
+						run->terms->placeholders[i]);
+	}
+	r = send_words(sink, words, 2 * vault->count);
+	arena_fini(&arena);
+	return r;
+}
+
+int report_begin(const struct run *run, const struct report_sink *sink)
+{
+	const char **words = NULL;
 	const char *identity[] = { "--run-id", run->run_id, "--attempt", NULL };
 	struct arena arena = { NULL };
 	size_t count = 0;
@@ -46,13 +62,8 @@ int report_begin(const struct run *run, const struct report_sink *sink)
 	keeper_config_words(run->terms->charter->config, &arena, &words, &count);
 	if (r == 0)
 		r = send_words(sink, words, count);
-	for (size_t i = 0; i < vault->count; i++) {
-		variables[2 * i] = "--env";
-		variables[2 * i + 1] = arena_printf(&arena, "%s=%s", vault->entries[i].config->name,
-						    run->terms->placeholders[i]);
-	}
 	if (r == 0)
-		r = send_words(sink, variables, 2 * vault->count);
+		r = report_placeholders(run, sink);
 	arena_fini(&arena);
 	return r < 0 ? r : send_text(sink, STATUS_READY, "");
 }

@@ -3,7 +3,6 @@
 #include "sys/status.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -40,14 +39,6 @@ int status_send_words(int fd, const char *const *words, size_t count)
 		    : -E2BIG;
 	buf_fini(&text);
 	return r;
-}
-
-int status_send_summary(int fd, uint64_t allowed, uint64_t refused, const char *path)
-{
-	char text[4200];
-
-	snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64 " %s", allowed, refused, path);
-	return status_send(fd, STATUS_SUMMARY, text);
 }
 
 int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len)

@@ -26,7 +26,6 @@ enum status_type {
 int status_send(int fd, enum status_type type, const char *text) must_check;
 int status_send_bytes(int fd, enum status_type type, struct bytes text) must_check;
 int status_send_words(int fd, const char *const *words, size_t count) must_check;
-int status_send_summary(int fd, uint64_t allowed, uint64_t refused, const char *path) must_check;
 
 /*
  * Waits for the next packet, for at most `wait_ms` (-1: for ever). Its text and a NUL are put

@@ -99,6 +99,16 @@ def test_a_service_with_tls_is_verified_under_its_name(place, https):
         assert egress.ask(run).code() == "upstream_tls"
 
 
+def test_placeholders_may_be_long_and_many(place):
+    """More than a packet of the keeper's holds."""
+    values = {f"TOKEN_{number}": secrets.token_hex(1000) for number in range(40)}
+    config = write(place, {"secrets": {name: entry(value=value) for name, value in values.items()}})
+    with agent.run(place, "--config", config) as run:
+        given = run.python("import os; result = dict(os.environ)")
+        for name, value in values.items():
+            assert len(given[name]) == len(value) and given[name] != value
+
+
 # ---- secrets ----
 
 FORMS = {
