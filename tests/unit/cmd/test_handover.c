@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -63,14 +64,14 @@ static void begin(struct place *place, int lends)
 {
 	static const struct handover_ops ops = { on_pause, on_stay, on_leave, lend };
 	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC), pair[2];
-	const struct handover_part part = { "control", null_fd };
+	const struct handover_part part = { "control", null_fd, false };
 
 	*place = (struct place){ .lends = lends };
 	assert_int_equal(loop_init(&place->loop), 0);
-	assert_int_equal(
-		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	place->asker = fork();
 	if (place->asker == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(pair[0]);
 		for (;;)
 			pause();
@@ -198,8 +199,7 @@ static void who_has_gone_already_does_not(void **state)
 
 	(void)state;
 	assert_int_equal(loop_init(&place.loop), 0);
-	assert_int_equal(
-		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	close(pair[1]);
 	place.handover = handover_begin(&place.loop, pair[0], getpid(), NULL, 0, &ops, &place,
 					clock_now_ms());
