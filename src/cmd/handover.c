@@ -17,6 +17,7 @@
 #include "warder.h"
 
 #define LISTENER  'L'
+#define MANAGED   'M'
 #define ANSWER_MS 5000
 
 /* How long it may take from the asking to GO: the successor gives up before it is given up. */
@@ -50,8 +51,10 @@ static int dial(const char *path, int *ret_fd, struct err *err)
 	return r < 0 ? err_set(err, -r, "connect to the keeper at '%.100s'", path) : 0;
 }
 
-static int take_part(const char *name, int *part_fd, struct listen_fds *given, int *store_fd)
+static int take_part(const char *packet, int *part_fd, struct listen_fds *given, int *store_fd)
 {
+	const char *name = packet + 1;
+
 	if (*part_fd < 0 || !*name || strlen(name) >= LISTEN_FDS_NAME_MAX)
 		return -EPROTO;
 	if (strcmp(name, "store") == 0) {
@@ -60,6 +63,7 @@ static int take_part(const char *name, int *part_fd, struct listen_fds *given, i
 	}
 	if (given->count == LISTEN_FDS_MAX)
 		return -EPROTO;
+	given->entries[given->count].is_managed = packet[0] == MANAGED;
 	snprintf(given->entries[given->count].name, LISTEN_FDS_NAME_MAX, "%s", name);
 	given->entries[given->count++].fd = take_fd(part_fd);
 	return 0;
@@ -79,8 +83,8 @@ static int read_parts(int fd, struct listen_fds *given, int *store_fd, struct er
 		if (n > 0 && packet[0] == STATUS_FAILED)
 			return err_say(err, EBUSY, "the keeper that is there stays: %.300s",
 				       packet + 1);
-		if (n <= 0 || packet[0] != LISTENER ||
-		    take_part(packet + 1, &part_fd, given, store_fd) < 0)
+		if (n <= 0 || (packet[0] != LISTENER && packet[0] != MANAGED) ||
+		    take_part(packet, &part_fd, given, store_fd) < 0)
 			return err_say(
 				err, EPROTO,
 				"the keeper that is there does not hand over; stop it first");
@@ -187,12 +191,13 @@ static void on_impatient(struct loop_timer *timer, uint64_t now_ms)
 		pidfd_kill(handover->pid_fd, SIGKILL);
 }
 
-static int send_part(int fd, const char *name, int part_fd)
+static int send_part(int fd, const struct handover_part *part)
 {
 	char packet[64];
-	int len = snprintf(packet, sizeof(packet), "%c%s", LISTENER, name);
+	int len = snprintf(packet, sizeof(packet), "%c%s", part->is_managed ? MANAGED : LISTENER,
+			   part->name);
 
-	return pass_send(fd, packet, (size_t)len, part_fd);
+	return pass_send(fd, packet, (size_t)len, part->fd);
 }
 
 static int send_listeners(struct handover *handover, const struct handover_part *parts,
@@ -201,7 +206,7 @@ static int send_listeners(struct handover *handover, const struct handover_part 
 	int r = loop_add(handover->loop, &handover->source, handover->fd, LOOP_READ);
 
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = send_part(handover->fd, parts[i].name, parts[i].fd);
+		r = send_part(handover->fd, &parts[i]);
 	return r < 0 ? err_set(err, -r, "hand the listeners over") : 0;
 }
 
@@ -214,7 +219,7 @@ static int send_store(struct handover *handover, struct err *err)
 		return r;
 	handover->has_lent = store_fd >= 0;
 	if (handover->has_lent)
-		r = send_part(handover->fd, "store", store_fd);
+		r = send_part(handover->fd, &(struct handover_part){ "store", store_fd, false });
 	if (r == 0)
 		r = status_send(handover->fd, STATUS_DONE, "");
 	return r < 0 ? err_set(err, -r, "hand the store over") : 0;

@@ -5,6 +5,7 @@
  *
  *   the successor, with all that may take its time, asks at the control socket  H ──▶
  *   the one before stops accepting, and sends its listeners, each by its name   ◀── L name, …
+ *   ... and those that are the service manager's                                ◀── M name, …
  *   a store that only one process can have is given up, and borrowed back       ◀── L store
  *   that was all                                                                ◀── DONE
  *   the successor has opened everything and serves                               GO ──▶
@@ -55,6 +56,7 @@ struct handover_ops {
 struct handover_part {
 	const char *name;
 	int fd; /* borrowed */
+	bool is_managed;
 };
 
 /*

@@ -142,33 +142,132 @@ int listen_unix_packets(const struct socket_config *config, int *ret_fd, struct 
 	return open_unix(config, SOCK_SEQPACKET, ret_fd, err);
 }
 
-int listen_tcp(const char *address, int *ret_fd, struct err *err)
+/* freeaddrinfo is owed on success. */
+static int find_address(const char *address, struct addrinfo **ret_found, struct err *err)
 {
 	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
 					.ai_socktype = SOCK_STREAM };
-	_cleanup_close_ int fd = -1;
 	struct arena arena = { NULL };
-	struct addrinfo *found = NULL;
 	const char *host;
 	char service[8];
 	uint16_t port = 0;
-	int one = 1, r = url_parse_address(address, &arena, &host, &port, err);
+	int r = url_parse_address(address, &arena, &host, &port, err);
 
 	if (r == 0) {
 		snprintf(service, sizeof(service), "%u", port);
-		if (getaddrinfo(host, service, &hints, &found) != 0)
+		if (getaddrinfo(host, service, &hints, ret_found) != 0)
 			r = err_say(err, EINVAL, "'%.100s' is not an address", host);
 	}
 	arena_fini(&arena);
-	if (r < 0 || !found)
-		return r;
-	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return r;
+}
+
+static void share_port(int fd, int beside_fd, int is_on)
+{
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &is_on, sizeof(is_on));
+	setsockopt(beside_fd, SOL_SOCKET, SO_REUSEPORT, &is_on, sizeof(is_on));
+}
+
+static int open_tcp(const struct addrinfo *place, int beside_fd, int *ret_fd)
+{
+	_cleanup_close_ int fd = socket(place->ai_family,
+					SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1, r = 0;
+
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ||
-	    bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
-		r = err_set(err, errno, "listen on %.100s", address);
-	freeaddrinfo(found);
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0)
+		return -errno;
+	if (beside_fd >= 0)
+		share_port(fd, beside_fd, 1);
+	if (bind(fd, place->ai_addr, place->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
+		r = -errno;
+	if (beside_fd >= 0)
+		share_port(fd, beside_fd, 0);
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
 	return r;
+}
+
+int listen_tcp_beside(const char *address, int beside_fd, int *ret_fd, struct err *err)
+{
+	struct addrinfo *found;
+	int r = find_address(address, &found, err);
+
+	if (r < 0)
+		return r;
+	r = open_tcp(found, beside_fd, ret_fd);
+	freeaddrinfo(found);
+	return r < 0 ? err_set(err, -r, "listen on %.100s", address) : 0;
+}
+
+int listen_tcp(const char *address, int *ret_fd, struct err *err)
+{
+	return listen_tcp_beside(address, -1, ret_fd, err);
+}
+
+/* ---- where a listener is ---- */
+
+union place {
+	struct sockaddr any;
+	struct sockaddr_un local;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static bool find_place(int fd, union place *ret_place)
+{
+	socklen_t len = sizeof(*ret_place);
+
+	*ret_place = (union place){ .local.sun_family = AF_UNSPEC };
+	return getsockname(fd, &ret_place->any, &len) == 0;
+}
+
+/* By its name, or as the same file under two names. */
+bool listen_is_at_path(int fd, const char *path)
+{
+	union place place;
+	struct stat ours, theirs;
+
+	if (!find_place(fd, &place) || place.any.sa_family != AF_UNIX || !place.local.sun_path[0])
+		return false;
+	return strcmp(place.local.sun_path, path) == 0 ||
+	       (lstat(place.local.sun_path, &ours) == 0 && lstat(path, &theirs) == 0 &&
+		ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino);
+}
+
+static bool is_same(const union place *a, const union place *b)
+{
+	if (a->any.sa_family != b->any.sa_family)
+		return false;
+	if (a->any.sa_family == AF_INET)
+		return a->v4.sin_port == b->v4.sin_port &&
+		       a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+	return a->any.sa_family == AF_INET6 && a->v6.sin6_port == b->v6.sin6_port &&
+	       a->v6.sin6_scope_id == b->v6.sin6_scope_id &&
+	       memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof(a->v6.sin6_addr)) == 0;
+}
+
+bool listen_is_at_address(int fd, const char *address)
+{
+	union place place, wanted = { .local.sun_family = AF_UNSPEC };
+	struct addrinfo *found;
+	struct err ignored;
+
+	if (!find_place(fd, &place) || find_address(address, &found, &ignored) < 0)
+		return false;
+	if (found->ai_addrlen <= sizeof(wanted))
+		memcpy(&wanted, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return is_same(&place, &wanted);
+}
+
+void listen_remove_dead(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct err ignored;
+	int r;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	r = clear_path(&address, &ignored);
+	(void)r; /* somebody listens there */
 }

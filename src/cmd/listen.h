@@ -23,4 +23,17 @@ int listen_find_user(const char *text, uid_t *ret_uid) must_check;
 /* A TCP socket at ADDRESS:PORT. */
 int listen_tcp(const char *address, int *ret_fd, struct err *err) must_check;
 
+/*
+ * The same, also where `beside_fd` listens, on the same port of another address that has this one
+ * in it, or the other way round.
+ */
+int listen_tcp_beside(const char *address, int beside_fd, int *ret_fd, struct err *err) must_check;
+
+/* Whether a socket is there: at a path, or at ADDRESS:PORT. */
+bool listen_is_at_path(int fd, const char *path);
+bool listen_is_at_address(int fd, const char *address);
+
+/* Removes a unix socket that nobody listens on any more. */
+void listen_remove_dead(const char *path);
+
 #endif

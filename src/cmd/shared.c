@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
@@ -186,12 +187,26 @@ static int watch_signals(struct shared *shared, const struct shared_config *conf
 	return r < 0 ? err_set(err, -r, "watch for signals") : 0;
 }
 
-/* From here on whoever was there before takes no more runs. */
+/*
+ * From here on whoever was there before takes no more runs. What both have in common, the control
+ * socket's permissions, changes at the last moment, and is as it was if that was too late.
+ */
 static int take_place(struct shared *shared, const struct shared_config *config, struct err *err)
 {
-	int r = shared->handover_fd < 0 ? 0 : handover_finish(shared->handover_fd, err);
+	const char *path = shared->control_path;
+	bool has_mode = !listen_fds_is_managed(&shared->given, "control");
+	struct stat st;
+	int r;
 
-	(void)config;
+	if (shared->handover_fd < 0) {
+		shared->has_place = true;
+		return 0;
+	}
+	if (has_mode && (stat(path, &st) < 0 || chmod(path, (mode_t)config->control_mode) < 0))
+		return err_set(err, errno, "set the permissions of '%.100s'", path);
+	r = handover_finish(shared->handover_fd, err);
+	if (r < 0 && has_mode && chmod(path, st.st_mode & 07777) < 0)
+		return r; /* there is nothing more to be done about it */
 	shared->has_place = r == 0;
 	return r;
 }

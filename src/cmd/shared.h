@@ -33,9 +33,12 @@ struct shared {
 	struct lender *lender;     /* ... as long as it has runs, or NULL */
 	struct handover *handover; /* to the next one, or NULL */
 	bool has_lent, is_handed_over;
-	char own_paths[2][STATE_PATH_MAX]; /* of sockets that are removed at the end, or "" */
-	size_t own_path_count;
-	bool has_place; /* what has been opened is ours to remove */
+	struct {
+		char path[STATE_PATH_MAX];
+		bool is_given; /* by a keeper before us: ours when we have its place */
+	} own_sockets[2];      /* that are removed at the end */
+	size_t own_socket_count;
+	bool has_place;
 	struct control_user users[SHARED_USERS_MAX];
 	size_t user_count;
 	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
@@ -66,6 +69,9 @@ int shared_open_remote(struct shared *shared, const struct shared_config *config
 void shared_renew_service(struct shared *shared, const struct shared_config *config,
 			  uint64_t now_ms);
 void shared_remove_sockets(const struct shared *shared);
+
+/* What the successor does not listen on is removed now. */
+void shared_leave_sockets(const struct shared *shared);
 
 /* ---- shared_store.c ---- */
 

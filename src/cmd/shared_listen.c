@@ -50,8 +50,18 @@ int shared_find_users(struct shared *shared, const struct shared_config *config,
 
 /* ---- listening ---- */
 
-static int open_own(const struct shared_endpoint *endpoint, int type, const char *mode, int *ret_fd,
-		    struct err *err)
+/* ADDRESS:PORT; "" where there is none. */
+static void format_address(const struct shared_endpoint *endpoint, char ret_address[512])
+{
+	ret_address[0] = '\0';
+	if (endpoint->host)
+		snprintf(ret_address, 512, strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u",
+			 endpoint->host, endpoint->port);
+}
+
+/* `beside_fd` is what the keeper before us has instead, or -1. */
+static int open_own(const struct shared_endpoint *endpoint, int type, const char *mode,
+		    int beside_fd, int *ret_fd, struct err *err)
 {
 	const struct socket_config place = { .path = endpoint->path, .mode = mode };
 	char address[512];
@@ -61,28 +71,51 @@ static int open_own(const struct shared_endpoint *endpoint, int type, const char
 					      : listen_unix(&place, ret_fd, err);
 	if (!endpoint->host)
 		return 0;
-	snprintf(address, sizeof(address), strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u",
-		 endpoint->host, endpoint->port);
-	return listen_tcp(address, ret_fd, err);
+	format_address(endpoint, address);
+	return listen_tcp_beside(address, beside_fd, ret_fd, err);
+}
+
+/* Whether a socket of the keeper before us is where ours is to be. */
+static bool is_in_place(const struct shared *shared, int fd, const struct shared_endpoint *endpoint)
+{
+	char address[512];
+
+	if (endpoint->path) /* we have come in by the path of the control socket */
+		return endpoint->path == shared->control_path ||
+		       listen_is_at_path(fd, endpoint->path);
+	format_address(endpoint, address);
+	return endpoint->host && listen_is_at_address(fd, address);
+}
+
+static void note_own(struct shared *shared, const char *path, bool is_given)
+{
+	if (shared->own_socket_count == ARRAY_LEN(shared->own_sockets))
+		return;
+	snprintf(shared->own_sockets[shared->own_socket_count].path, STATE_PATH_MAX, "%s", path);
+	shared->own_sockets[shared->own_socket_count++].is_given = is_given;
 }
 
 /*
  * A socket that was given to us, or one of our own; -1 where none is asked for. What the service
- * manager has opened stays there for the next one; every other is removed at the end.
+ * manager has opened counts over what we are told, and stays there for the next one. What a keeper
+ * before us has opened is taken where it is the same; every such, and our own, is removed at the
+ * end.
  */
 static int open_listener(struct shared *shared, const char *name, int type,
 			 const struct shared_endpoint *endpoint, const char *mode, int *ret_fd,
 			 struct err *err)
 {
-	int r = listen_fds_take(&shared->given, name, 0, type, ret_fd, err);
-	bool is_managed = *ret_fd >= 0 && shared->handover_fd < 0;
+	bool is_managed = listen_fds_is_managed(&shared->given, name);
+	_cleanup_close_ int given_fd = -1;
+	int r = listen_fds_take(&shared->given, name, 0, type, &given_fd, err);
+	bool is_taken = given_fd >= 0 && (is_managed || is_in_place(shared, given_fd, endpoint));
 
-	if (r == 0 && *ret_fd < 0)
-		r = open_own(endpoint, type, mode, ret_fd, err);
-	if (r == 0 && !is_managed && endpoint->path &&
-	    shared->own_path_count < ARRAY_LEN(shared->own_paths))
-		snprintf(shared->own_paths[shared->own_path_count++], STATE_PATH_MAX, "%s",
-			 endpoint->path);
+	if (is_taken)
+		*ret_fd = take_fd(&given_fd);
+	else if (r == 0)
+		r = open_own(endpoint, type, mode, given_fd, ret_fd, err);
+	if (r == 0 && !is_managed && endpoint->path)
+		note_own(shared, endpoint->path, is_taken);
 	return r;
 }
 
@@ -217,8 +250,15 @@ int shared_find_control(struct shared *shared, const struct shared_config *confi
 /* Not those of a keeper that was to be replaced and stays, or of the one that has replaced us. */
 void shared_remove_sockets(const struct shared *shared)
 {
-	if (shared->is_handed_over || (shared->handover_fd >= 0 && !shared->has_place))
+	if (shared->is_handed_over)
 		return;
-	for (size_t i = 0; i < shared->own_path_count; i++)
-		unlink(shared->own_paths[i]);
+	for (size_t i = 0; i < shared->own_socket_count; i++)
+		if (shared->has_place || !shared->own_sockets[i].is_given)
+			unlink(shared->own_sockets[i].path);
+}
+
+void shared_leave_sockets(const struct shared *shared)
+{
+	for (size_t i = 0; i < shared->own_socket_count; i++)
+		listen_remove_dead(shared->own_sockets[i].path);
 }

@@ -172,6 +172,7 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 	reconciler_free(shared->reconciler); /* that is the successor's */
 	shared->reconciler = NULL;
 	shared->is_handed_over = shared->keeper.is_replaced = true;
+	shared_leave_sockets(shared);
 	keeper_notice(&shared->keeper, NOTICE_HANDED_OVER, now_ms,
 		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
 	notify_main_pid(&shared->notify, successor);
@@ -179,6 +180,11 @@ static void leave(void *owner, pid_t successor, uint64_t now_ms)
 		       now_ms + shared_charter_config(shared->keeper.charter)->drain_ms);
 	shared->arriving_until_ms = now_ms + ARRIVING_MS;
 	shared_on_arriving_due(&shared->arriving_timer, now_ms);
+}
+
+static struct handover_part make_part(const struct shared *shared, const char *name, int fd)
+{
+	return (struct handover_part){ name, fd, listen_fds_is_managed(&shared->given, name) };
 }
 
 void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
@@ -196,12 +202,11 @@ void shared_on_hand_over(void *owner, int fd, pid_t pid, uint64_t now_ms)
 		close_fd(&fd);
 		return;
 	}
-	parts[count++] = (struct handover_part){ "control", control_listener(shared->control) };
+	parts[count++] = make_part(shared, "control", control_listener(shared->control));
 	if (shared->admin.listener_fd >= 0 && shared->admin.loop)
-		parts[count++] = (struct handover_part){ "admin", shared->admin.listener_fd };
+		parts[count++] = make_part(shared, "admin", shared->admin.listener_fd);
 	if (shared->remote)
-		parts[count++] = (struct handover_part){ "listen",
-							 remote_listener(shared->remote) };
+		parts[count++] = make_part(shared, "listen", remote_listener(shared->remote));
 	shared->handover = handover_begin(&shared->keeper.loop, fd, pid, parts, count, &ops, shared,
 					  now_ms);
 }

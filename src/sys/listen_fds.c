@@ -78,6 +78,7 @@ static int take_over(struct listen_fds *listen_fds, struct err *err)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return err_set(err, errno, "take descriptor %d, as LISTEN_FDS says", fd);
 		listen_fds->entries[i].fd = fd;
+		listen_fds->entries[i].is_managed = true;
 	}
 	return 0;
 }
@@ -137,6 +138,14 @@ int listen_fds_take(struct listen_fds *listen_fds, const char *name, int domain,
 		return r;
 	}
 	return 0;
+}
+
+bool listen_fds_is_managed(const struct listen_fds *listen_fds, const char *name)
+{
+	for (size_t i = 0; i < listen_fds->count; i++)
+		if (strcmp(listen_fds->entries[i].name, name) == 0)
+			return listen_fds->entries[i].is_managed;
+	return false;
 }
 
 const char *listen_fds_close(struct listen_fds *listen_fds)

@@ -8,6 +8,8 @@
 #ifndef SYS_LISTEN_FDS_H
 #define SYS_LISTEN_FDS_H
 
+#include <stdbool.h>
+
 #include "base/attr.h"
 #include "base/err.h"
 
@@ -19,6 +21,7 @@ struct listen_fds {
 	size_t count;
 	struct {
 		int fd; /* owned; -1 once it is taken */
+		bool is_managed;
 		char name[LISTEN_FDS_NAME_MAX];
 	} entries[LISTEN_FDS_MAX];
 };
@@ -36,6 +39,9 @@ int listen_fds_open(struct listen_fds *listen_fds, struct err *err) must_check;
  */
 int listen_fds_take(struct listen_fds *listen_fds, const char *name, int domain, int type,
 		    int *ret_fd, struct err *err) must_check;
+
+/* Whether what is called so, taken or not, is the service manager's, who has it after us, too. */
+bool listen_fds_is_managed(const struct listen_fds *listen_fds, const char *name);
 
 /* Closes what nobody has taken; returns the name of the first such, or NULL. */
 const char *listen_fds_close(struct listen_fds *listen_fds);

@@ -2,10 +2,13 @@
 """One keeper takes another's place: under load, with runs that go on, and when it does not work."""
 import contextlib
 import decimal
+import http.client
 import json
+import os
 import signal
 import socket
 import ssl
+import stat
 import threading
 import time
 import types
@@ -582,6 +585,118 @@ def test_all_listeners_move(root_place, origin, bank, certificates):
                 with pytest.raises(ConnectionRefusedError):
                     certificate_at(port)
                 load.Run(last.path, "r-c").close()
+
+
+def answers(address):
+    """Whether somebody listens there, and answers as a keeper's admin endpoint does."""
+    try:
+        connection = http.client.HTTPConnection(*address, timeout=20)
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 200
+    except ConnectionRefusedError:
+        return False
+    finally:
+        connection.close()
+
+
+def mode_of(keeper):
+    return stat.S_IMODE(os.stat(keeper.path).st_mode)
+
+
+def test_where_the_successor_listens_is_for_it_to_say(root_place, origin):
+    """An address within the one before, or around it; and who may come to the control socket."""
+    holder, port = upstream.refusing_port()
+    keepers = [shared.Keeper(root_place, shared.llm(origin))]
+    keepers[0].configure({"keeper": {"admin": f"tcp:0.0.0.0:{port}", "control_mode": "0660"}})
+    keepers[0].start()
+    with holder, contextlib.ExitStack() as stack:
+        stack.enter_context(ending(keepers[0]))
+        for address, mode in ((None, 0o660), ("127.0.0.1", 0o600), ("0.0.0.0", 0o666), ("127.0.0.2", 0o600)):
+            if address:
+                more = {"admin": f"tcp:{address}:{port}", "control_mode": f"{mode:04o}"}
+                keepers.append(take_over(keepers[-1], {"keeper": more}))
+                stack.enter_context(ending(keepers[-1]))
+                assert keepers[-2].wait() == 0
+            for other in ("127.0.0.1", "127.0.0.2"):
+                assert answers((other, port)) == (address in (None, "0.0.0.0", other)), (address, other)
+            assert mode_of(keepers[-1]) == mode
+            load.Run(keepers[-1].path, "r-1").close()
+    assert not os.path.exists(keepers[-1].path)
+
+
+def test_a_path_that_is_left_is_removed(root_place, origin):
+    first = shared.Keeper(root_place, shared.llm(origin)).start()
+    before = first.admin_path
+    second = successor(first, {"keeper": {"admin": f"unix:{first.top}/other.sock"}})
+    second.admin_path = str(first.top / "other.sock")
+    second.start("--take-over")
+    with ending(first, second):
+        assert first.wait() == 0
+        assert not os.path.exists(before)
+        assert second.get("/readyz")[0] == 200
+        third = take_over(second, {"keeper": {"admin": None}})
+        with ending(third):
+            assert second.wait() == 0
+            assert not os.path.exists(second.admin_path)
+            # Control: what is listened on is there, until the last one ends.
+            load.Run(third.path, "r-1").close()
+        assert not os.path.exists(third.path)
+
+
+def test_a_successor_that_fails_leaves_nothing_behind(root_place, origin, certificates, taken_port):
+    old = shared.Keeper(root_place, shared.llm(origin)).start()
+    with ending(old):
+        new = successor(old, tls_settings(certificates, taken_port))
+        new.configure({"keeper": {"admin": f"unix:{old.top}/other.sock", "control_mode": "0666"}})
+        new.env["SANDBOX_ENABLED"] = "1"
+        new.start("--take-over", wait=False)
+        assert new.wait() == 125
+        assert "in use" in new.stderr()
+        assert not os.path.exists(old.top / "other.sock")
+        assert mode_of(old) == 0o600
+        assert old.get("/readyz")[0] == 200
+        load.Run(old.path, "r-1").close()
+
+
+# As a service manager does it: the socket is the descriptor 3, and named.
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+line = sys.argv[2:]
+at = line.index("-i") + 1
+line[at:at] = [f"LISTEN_PID={os.getpid()}", "LISTEN_FDS=1", "LISTEN_FDNAMES=control"]
+os.execvp(line[0], line)
+"""
+
+
+def activate(keeper, sock, *options):
+    prefix = ("python3", "-I", "-S", "-c", ACTIVATE, str(sock.fileno()))
+    return keeper.start(*options, prefix=prefix, pass_fds=(sock.fileno(),))
+
+
+def test_the_service_managers_socket_stays_the_service_managers(root_place, origin):
+    first = shared.Keeper(root_place, shared.llm(origin))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.bind(first.path)
+        os.chmod(first.path, 0o640)
+        sock.listen()
+        second = successor(first, {"keeper": {"control_mode": "0666"}})
+        third = successor(first)
+        with ending(activate(first, sock)):
+            second.start("--take-over")
+            first.wait_for("handed_over")
+        with ending(second):
+            load.Run(second.path, "r-1").close()
+            assert mode_of(first) == 0o640
+            third.start("--take-over")
+            second.wait_for("handed_over")
+        with ending(third):
+            load.Run(third.path, "r-2").close()
+        # Whoever comes now waits for the next one that is started.
+        assert os.path.exists(first.path)
+        with ending(activate(first, sock, "--take-over")):
+            load.Run(first.path, "r-3").close()
+        assert os.path.exists(first.path)
 
 
 def test_an_open_gate_goes_to_the_successor(root_place, origin, bank):
