@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
-#include "keeper/peer.h"
 #include "sys/heap.h"
 #include "sys/process.h"
 #include "sys/rlimit.h"
@@ -29,7 +28,7 @@
 /* ---- money ---- */
 
 /* Only a LiteLLM has a spend log. */
-static void set_reconciler(struct shared *shared, const struct shared_config *config)
+void shared_set_reconciler(struct shared *shared, const struct shared_config *config)
 {
 	uint64_t every_ms = 0;
 
@@ -43,42 +42,6 @@ static void set_reconciler(struct shared *shared, const struct shared_config *co
 	else
 		shared->reconciler = reconciler_new(&shared->keeper, every_ms,
 						    config->reconcile_grace_ms);
-}
-
-/* ---- reloading ---- */
-
-/* Every run has new terms for what it asks from now on. */
-static void renew_runs(struct keeper *keeper, uint64_t now_ms)
-{
-	struct err err;
-
-	for (struct peer *peer = keeper->peers, *next; peer; peer = next) {
-		next = peer->next;
-		if (peer_renew(peer, keeper->charter, now_ms, &err) < 0)
-			peer_close(peer, "reload_failed", now_ms);
-	}
-}
-
-static void reload(struct shared *shared, uint64_t now_ms)
-{
-	struct charter *charter;
-	struct err err;
-
-	notify_reloading(&shared->notify, "reading the configuration");
-	if (shared_charter_read(shared->argc, shared->argv, &charter, &err) < 0) {
-		shared->keeper.metrics.reloads[METRICS_RESULT_FAILED]++;
-		shared_say(shared, NOTICE_RELOAD_FAILED, err.text, now_ms);
-		notify_ready(&shared->notify, "ready, with the configuration as it was");
-		return;
-	}
-	charter_unref(shared->keeper.charter);
-	shared->keeper.charter = charter;
-	renew_runs(&shared->keeper, now_ms);
-	shared_renew_service(shared, shared_charter_config(charter), now_ms);
-	set_reconciler(shared, shared_charter_config(charter));
-	shared->keeper.metrics.reloads[METRICS_RESULT_DONE]++;
-	shared_say(shared, NOTICE_RELOADED, NULL, now_ms);
-	notify_ready(&shared->notify, "ready");
 }
 
 /* ---- ending ---- */
@@ -121,7 +84,7 @@ static void on_signal(struct loop_source *source, unsigned int ready, uint64_t n
 	if (read(source->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP)
-		reload(shared, now_ms);
+		shared_reload(shared, now_ms);
 	else
 		on_end_asked(shared, now_ms);
 }
@@ -255,6 +218,7 @@ static void close_all(struct shared *shared)
 	close_fd(&fd);
 	keeper_close(&shared->keeper);
 	close_fd(&shared->handover_fd); /* whoever stays may have the store again */
+	shared_charter_drop(shared->standing);
 	notice_close(&shared->notices);
 	notify_close(&shared->notify);
 }
@@ -264,6 +228,7 @@ static int serve(struct shared *shared, struct charter *charter, struct err *err
 	const struct shared_config *config = shared_charter_config(charter);
 	int r = keeper_open(&shared->keeper, charter, err);
 
+	shared->standing = shared_charter_keep(charter);
 	charter_unref(charter);
 	signals_ignore_pipe();
 	notice_open(&shared->notices, STDERR_FILENO,
@@ -272,7 +237,7 @@ static int serve(struct shared *shared, struct charter *charter, struct err *err
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(stages); i++)
 		r = stages[i](shared, config, err);
 	if (r == 0) {
-		set_reconciler(shared, config);
+		shared_set_reconciler(shared, config);
 		shared_say(shared, NOTICE_READY, shared->control_path, clock_now_ms());
 		notify_ready(&shared->notify, "ready");
 		r = keeper_serve(&shared->keeper);

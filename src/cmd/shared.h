@@ -14,8 +14,15 @@
 #include "sys/listen_fds.h"
 #include "sys/notify.h"
 
+/* Who may register runs beside ourselves and root. */
+struct shared_users {
+	struct control_user users[SHARED_USERS_MAX];
+	size_t count;
+};
+
 struct shared {
 	struct keeper keeper;
+	const struct shared_config *standing; /* as it was at the start, by which things are open */
 	struct loop_source signals;
 	struct loop_timer drain_timer, reopen_timer;
 	struct loop_timer gates_timer;    /* of open gates, once we are replaced */
@@ -39,8 +46,7 @@ struct shared {
 	} own_sockets[2];      /* that are removed at the end */
 	size_t own_socket_count;
 	bool has_place;
-	struct control_user users[SHARED_USERS_MAX];
-	size_t user_count;
+	struct shared_users users;
 	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
 	int argc; /* of the command line, which counts at every reading */
 	char **argv;
@@ -66,12 +72,17 @@ int shared_open_service(struct shared *shared, const struct shared_config *confi
 			struct err *err) must_check;
 int shared_open_remote(struct shared *shared, const struct shared_config *config,
 		       struct err *err) must_check;
-void shared_renew_service(struct shared *shared, const struct shared_config *config,
-			  uint64_t now_ms);
 void shared_remove_sockets(const struct shared *shared);
 
 /* What the successor does not listen on is removed now. */
 void shared_leave_sockets(const struct shared *shared);
+
+/* ... and for a reload: who they are now, and a certificate that was renewed, or NULL. */
+int shared_list_users(const struct shared_config *config, struct shared_users *ret_users,
+		      struct err *err) must_check;
+int shared_renew_service(const struct shared *shared, const struct shared_config *config,
+			 struct tls_service **ret_service, struct err *err) must_check;
+void shared_set_service(struct shared *shared, struct tls_service *service);
 
 /* ---- shared_store.c ---- */
 
@@ -87,7 +98,13 @@ void shared_on_reopen_due(struct loop_timer *timer, uint64_t now_ms);
 void shared_on_gates_due(struct loop_timer *timer, uint64_t now_ms);
 void shared_on_arriving_due(struct loop_timer *timer, uint64_t now_ms);
 
+/* ---- shared_reload.c ---- */
+
+void shared_reload(struct shared *shared, uint64_t now_ms);
+
 /* ---- shared.c ---- */
+
+void shared_set_reconciler(struct shared *shared, const struct shared_config *config);
 
 /* No more runs are taken, and with the last one it ends. */
 void shared_on_drain_asked(void *owner, uint64_t now_ms);

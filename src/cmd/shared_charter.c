@@ -10,10 +10,13 @@
 struct reading {
 	struct shared_config config; /* first, and in it the keeper's */
 	struct config_file file;
+	unsigned int use_count;
 };
 
-static void reading_free(struct reading *reading)
+static void reading_unref(struct reading *reading)
 {
+	if (--reading->use_count > 0)
+		return;
 	shared_config_fini(&reading->config);
 	config_file_fini(&reading->file);
 	free(reading);
@@ -21,12 +24,24 @@ static void reading_free(struct reading *reading)
 
 static void on_charter_free(struct charter *charter)
 {
-	reading_free((struct reading *)(void *)charter->config);
+	reading_unref((struct reading *)(void *)charter->config);
 }
 
 const struct shared_config *shared_charter_config(const struct charter *charter)
 {
 	return &((const struct reading *)(const void *)charter->config)->config;
+}
+
+const struct shared_config *shared_charter_keep(const struct charter *charter)
+{
+	((struct reading *)(void *)charter->config)->use_count++;
+	return shared_charter_config(charter);
+}
+
+void shared_charter_drop(const struct shared_config *config)
+{
+	if (config)
+		reading_unref((struct reading *)(void *)config);
 }
 
 static int add_keys(struct charter *charter, struct keyring *ring,
@@ -50,7 +65,7 @@ static int make_charter(struct reading *reading, struct charter **ret_charter, s
 	r = charter_new(&reading->config.keeper, &charter, err);
 	if (r < 0) {
 		secret_forget_lent();
-		reading_free(reading);
+		reading_unref(reading);
 		return r;
 	}
 	charter->on_free = on_charter_free;
@@ -72,10 +87,11 @@ int shared_charter_read(int argc, char **argv, struct charter **ret_charter, str
 
 	if (!reading)
 		die_no_memory();
+	reading->use_count = 1;
 	*ret_charter = NULL;
 	r = shared_config_read(&reading->config, &reading->file, argc, argv, err);
 	if (r < 0 || reading->config.help) {
-		reading_free(reading);
+		reading_unref(reading);
 		return r;
 	}
 	return make_charter(reading, ret_charter, err);

@@ -16,4 +16,8 @@ int shared_charter_read(int argc, char **argv, struct charter **ret_charter,
 /* What such a charter was made of. */
 const struct shared_config *shared_charter_config(const struct charter *charter);
 
+/* The same beyond the charter's life, until it is dropped. NULL is fine. */
+const struct shared_config *shared_charter_keep(const struct charter *charter);
+void shared_charter_drop(const struct shared_config *config);
+
 #endif

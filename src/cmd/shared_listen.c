@@ -18,7 +18,7 @@ static bool is_enabled(void)
 	return value && (strcmp(value, "1") == 0 || strcmp(value, "true") == 0);
 }
 
-/* Once: where users are kept elsewhere, to look one up may take long, and every run would wait. */
+/* Not when one comes: where users are kept elsewhere, to look one up may take long. */
 static int find_user(const char *name, struct control_user *ret_user)
 {
 	int r = listen_find_user(name, &ret_user->uid);
@@ -31,21 +31,28 @@ static int find_user(const char *name, struct control_user *ret_user)
 	return r;
 }
 
-int shared_find_users(struct shared *shared, const struct shared_config *config, struct err *err)
+int shared_list_users(const struct shared_config *config, struct shared_users *ret_users,
+		      struct err *err)
 {
+	ret_users->count = 0;
 	if ((config->control_user_count > 0 || config->listen.host) && !is_enabled())
 		return err_say(err, EPERM,
 			       "%s would let others start runs, and that is off: "
 			       "SANDBOX_ENABLED=1 in the environment turns it on",
 			       config->listen.host ? "--listen" : "--control-user");
-	for (; shared->user_count < config->control_user_count; shared->user_count++) {
-		const char *name = config->control_users[shared->user_count];
+	for (; ret_users->count < config->control_user_count; ret_users->count++) {
+		const char *name = config->control_users[ret_users->count];
 
-		if (find_user(name, &shared->users[shared->user_count]) < 0)
+		if (find_user(name, &ret_users->users[ret_users->count]) < 0)
 			return err_say(err, ENOENT, "--control-user: there is no user '%.60s'",
 				       name);
 	}
 	return 0;
+}
+
+int shared_find_users(struct shared *shared, const struct shared_config *config, struct err *err)
+{
+	return shared_list_users(config, &shared->users, err);
 }
 
 /* ---- listening ---- */
@@ -125,8 +132,8 @@ int shared_open_control(struct shared *shared, const struct shared_config *confi
 	struct shared_endpoint endpoint = config->control;
 	struct control_config control = {
 		.listener_fd = -1,
-		.users = shared->users,
-		.user_count = shared->user_count,
+		.users = shared->users.users,
+		.user_count = shared->users.count,
 		.audit = shared->audit,
 		.on_drain = shared_on_drain_asked,
 		.on_hand_over = shared_on_hand_over,
@@ -219,19 +226,17 @@ int shared_open_remote(struct shared *shared, const struct shared_config *config
 					    &shared->remote, err);
 }
 
-/* A certificate that was renewed; what cannot be read leaves the one before. */
-void shared_renew_service(struct shared *shared, const struct shared_config *config,
-			  uint64_t now_ms)
+int shared_renew_service(const struct shared *shared, const struct shared_config *config,
+			 struct tls_service **ret_service, struct err *err)
 {
-	struct tls_service *service;
-	struct err err;
+	*ret_service = NULL;
+	return shared->remote && config->cert ? read_service(config, ret_service, err) : 0;
+}
 
-	if (!shared->remote || !config->cert)
+void shared_set_service(struct shared *shared, struct tls_service *service)
+{
+	if (!service)
 		return;
-	if (read_service(config, &service, &err) < 0) {
-		shared_say(shared, NOTICE_RELOAD_FAILED, err.text, now_ms);
-		return;
-	}
 	remote_set_service(shared->remote, service);
 	tls_service_free(shared->service);
 	shared->service = service;

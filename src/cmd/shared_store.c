@@ -95,8 +95,8 @@ static void reopen_store(struct shared *shared, uint64_t now_ms)
 	struct store *lent = shared->keeper.store, *store;
 	struct err err;
 
-	if (store_open(shared_charter_config(shared->keeper.charter)->store, STORE_ANY,
-		       &shared->keeper.loop, &store, &err) == 0) {
+	if (store_open(shared->standing->store, STORE_ANY, &shared->keeper.loop, &store, &err) ==
+	    0) {
 		shared->has_lent = false;
 		use_store(shared, store);
 		store_lent_return(lent, store, now_ms);

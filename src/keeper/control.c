@@ -338,6 +338,17 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 
 /* ---- opening and closing ---- */
 
+static struct party *make_parties(const struct control_user *users, size_t user_count)
+{
+	struct party *parties = calloc(user_count + 1, sizeof(struct party));
+
+	if (!parties)
+		die_no_memory();
+	for (size_t i = 0; i < user_count; i++)
+		parties[i + 1].user = &users[i];
+	return parties;
+}
+
 int control_new(struct keeper *keeper, const struct control_config *config,
 		struct control **ret_control, struct err *err)
 {
@@ -346,11 +357,7 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 
 	if (!control)
 		die_no_memory();
-	control->parties = calloc(config->user_count + 1, sizeof(struct party));
-	if (!control->parties)
-		die_no_memory();
-	for (size_t i = 0; i < config->user_count; i++)
-		control->parties[i + 1].user = &config->users[i];
+	control->parties = make_parties(config->users, config->user_count);
 	control->keeper = keeper;
 	control->config = *config;
 	control->listener_fd = config->listener_fd;
@@ -364,6 +371,31 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 	}
 	*ret_control = control;
 	return 0;
+}
+
+void control_set_users(struct control *control, const struct control_user *users, size_t user_count,
+		       uint64_t now_ms)
+{
+	struct party *before = control->parties;
+
+	control->parties = make_parties(users, user_count);
+	control->config.users = users;
+	control->config.user_count = user_count;
+	for (struct visitor *visitor = control->visitors, *next; visitor; visitor = next) {
+		struct party *party = find_party(control, visitor->who.uid);
+
+		next = visitor->next;
+		if (party) {
+			visitor->party = party;
+			party->visitor_count++;
+			party->waiting_bytes += outbox_len(&visitor->outbox);
+			continue;
+		}
+		if (visitor->peer)
+			peer_close(visitor->peer, "user_removed", now_ms);
+		close_visitor(visitor, now_ms);
+	}
+	free(before);
 }
 
 int control_listener(const struct control *control)

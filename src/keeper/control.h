@@ -68,6 +68,13 @@ int control_new(struct keeper *keeper, const struct control_config *config,
 /* The listener, which stays the control's. */
 int control_listener(const struct control *control);
 
+/*
+ * Others may register runs from now on; `users` is borrowed. Whoever is not among them any more is
+ * sent away, and their runs end.
+ */
+void control_set_users(struct control *control, const struct control_user *users, size_t user_count,
+		       uint64_t now_ms);
+
 /* No new connections for a while, or for good; those that there are stay. */
 void control_pause(struct control *control);
 int control_resume(struct control *control) must_check;

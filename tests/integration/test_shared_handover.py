@@ -21,7 +21,7 @@ import origin as upstream
 import pytest
 import shared
 import siege
-from handover import ending, successor, take_over, tls_settings
+from handover import certificate_at, ending, successor, take_over, tls_settings
 
 RESERVE = decimal.Decimal("0.001")
 MONEY = {"limits": {"spend": "1000"}, "spend_reserve": str(RESERVE)}
@@ -544,15 +544,6 @@ def test_a_successor_that_hangs_before_it_serves(root_place, origin, bank, store
 
 
 # ---- other listeners ----
-
-def certificate_at(port):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["warder/1"])
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock, \
-            context.wrap_socket(sock) as wrapped:
-        return wrapped.getpeercert(binary_form=True)
-
 
 def test_all_listeners_move(root_place, origin, bank, certificates):
     holder, port = upstream.refusing_port()

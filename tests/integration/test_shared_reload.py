@@ -4,10 +4,12 @@ import os
 import pathlib
 import secrets
 import signal
+import ssl
 
 import agent
 import checks
 import egress
+import handover
 import link
 import origin as upstream
 import pytest
@@ -348,6 +350,58 @@ def test_a_file_that_cannot_be_used_changes_nothing(user_place, origin, https, s
         assert reloads(keeper) == (1, 1)
         for value in (shared.KEY, shared.TOKEN):
             assert value not in keeper.stderr()
+
+
+def spoil_certificate(path):
+    path.write_text("nothing of the kind")
+
+
+def spoil_certificate_file(path):
+    path.unlink()
+
+
+@pytest.mark.parametrize("spoil", [spoil_certificate, spoil_certificate_file])
+def test_a_certificate_that_cannot_be_used_changes_nothing(root_place, origin, certificates, spoil):
+    """Nor do rules, limits and users that came along with it."""
+    holder, port = upstream.refusing_port()
+    settings = handover.tls_settings(certificates, port)
+    pem = root_place.top / "keeper.pem"
+    settings["keeper"]["cert"] = str(pem)
+    der = {}
+    for name in ("other", "keeper"):
+        pem.write_text((certificates.top / f"{name}.pem").read_text())
+        der[name] = ssl.PEM_cert_to_DER_cert(pem.read_text())
+    with holder, shared.keeper(root_place, shared.merge(shared.llm(origin), settings),
+                               env={"SANDBOX_ENABLED": "1"}) as keeper, keeper.run() as run:
+        spoil(pem)
+        line = keeper.reload({"llm": None}, event="reload_failed")
+        assert str(pem) in line["text"]
+        assert run.ask(POST).status == 200
+        assert handover.certificate_at(port) == der["keeper"]
+        assert not keeper.log("reloaded") and reloads(keeper) == (0, 1)
+        # Control: with one that can be, all of it counts.
+        pem.write_text((certificates.top / "other.pem").read_text())
+        keeper.reload({"keeper": {"cert_key": f"file:{certificates.top}/other.key"}})
+        assert run.ask(POST).status == 404
+        assert handover.certificate_at(port) == der["other"]
+        assert reloads(keeper) == (1, 1)
+
+
+# ---- what counts at the next start ----
+
+def test_what_needs_a_restart_is_said(user_place, origin):
+    with shared.keeper(user_place, shared.llm(origin)) as keeper, keeper.run() as run:
+        keeper.reload({"limits": {"requests": "60/m"}})  # the control: there is nothing to say
+        assert not keeper.log("restart_needed")
+        changed = {"store": "memory:", "admin": "tcp:127.0.0.1:1", "log": "text", "control_mode": "0666"}
+        keeper.reload({"keeper": changed, "audit": {"file": str(keeper.top / "other.jsonl")}})
+        line = keeper.wait_for("restart_needed")
+        assert line["level"] == "warn"
+        assert line["text"].split(", ") == ["control-mode", "admin", "store", "log", "audit"]
+        # It is as it was meanwhile.
+        assert run.ask(POST).status == 200
+        assert keeper.get("/readyz")[0] == 200 and keeper.outcomes(1)
+        assert os.stat(keeper.path).st_mode & 0o777 == 0o600
 
 
 # ---- many ----

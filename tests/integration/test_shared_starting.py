@@ -55,7 +55,7 @@ def test_a_signal_while_the_store_is_waited_for(root_place, origin, number):
         keeper.reload()
         keeper.send(signal.SIGTERM)
         assert keeper.wait() == 0
-        assert [line["event"] for line in keeper.log()] == ["ready", "reloaded", "draining", "stopped"]
+        assert [line["event"] for line in keeper.log()] == ["ready", "reloaded", "draining", "drained", "stopped"]
 
 
 @contextlib.contextmanager

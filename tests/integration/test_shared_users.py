@@ -214,6 +214,45 @@ def test_users_can_neither_drain_nor_open_gates(keeper, named):
     drain.communicate()
 
 
+def test_who_is_taken_out_has_no_business_here_any_more(keeper, named, numbered, origin):
+    """At a reload: what they had under way ends, and nothing begins."""
+    with keeper.run("--run-id", "r-1") as owners, keeper.run(place=named) as one, \
+            keeper.run(place=numbered) as other:
+        run_id = one.python(ENVIRON)["RUN_ID"]
+        wires = [shared.open_stream(run) for run in (owners, other)]
+        wire = shared.open_stream(one)
+        keeper.reload({"dns": "explain"})  # the control: it is not the reload that ends them
+        assert len(keeper.run_ids()) == 3
+        keeper.reload({"keeper": {"control_users": [str(NUMBERED)]}})
+        assert not shared.read_to_end(wire)[1]
+        checks.wait_until(lambda: run_id not in keeper.run_ids())
+        assert [line["code"] for line in keeper.log("run_ended")] == ["user_removed"]
+        for done in verbs(keeper, named):
+            assert done.returncode == 125
+            checks.assert_one_line(done.stderr, "this keeper is not for you")
+        assert not (named.workspace / checks.MARKER).exists()
+        # The others' go on.
+        assert len(keeper.run_ids()) == 2
+        for at, wire in enumerate(wires):
+            origin.connections[at].send(upstream.chunk(b"data: 2\n\n") + upstream.LAST_CHUNK)
+            assert b"data: 2" in wire.until(upstream.LAST_CHUNK)
+        # And back again.
+        keeper.reload({"keeper": {"control_users": [str(NUMBERED), NAMED.pw_name]}})
+        assert named.run("true", options=("--keeper", keeper.address)).returncode == 0
+
+
+@pytest.mark.parametrize("users, env, words", [
+    (["nobody-of-this-name"], ENABLED, "there is no user 'nobody-of-this-name'"),
+    ([NAMED.pw_name], {}, "SANDBOX_ENABLED=1"),
+])
+def test_users_who_cannot_be_let_in_change_nothing(user_place, origin, users, env, words):
+    with shared.keeper(user_place, control(origin), env=env) as keeper, keeper.run() as run:
+        settings = {"llm": None, "keeper": {"control_users": users}}
+        assert words in keeper.reload(settings, event="reload_failed")["text"]
+        assert run.ask(POST).status == 200
+        assert not keeper.log("reloaded")
+
+
 def test_a_users_account_has_its_own_limits(user_place, named, numbered, origin):
     config = shared.merge(control(origin, "0666", [NAMED.pw_name, str(NUMBERED)]),
                           {"account_limits": {NAMED.pw_name: {"requests": "1/m", "burst": 1}}})

@@ -3,6 +3,8 @@
 import contextlib
 import copy
 import os
+import socket
+import ssl
 import struct
 import subprocess
 import time
@@ -93,3 +95,13 @@ class Clock:
     def put_forward(self, seconds):
         with open(self._file, "r+b") as file:  # written over: it is mapped
             file.write(struct.pack("<qq", seconds, 0))
+
+
+def certificate_at(port):
+    """Whom one meets there."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["warder/1"])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock, \
+            context.wrap_socket(sock) as wrapped:
+        return wrapped.getpeercert(binary_form=True)

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A configuration that is read anew. Everything that can fail is done first: what cannot be read,
+ * opened or found changes nothing. Then all of it counts at once.
+ */
+#include <string.h>
+
+#include "cmd/shared.h"
+#include "keeper/peer.h"
+
+/* ---- what counts once ---- */
+
+enum kind {
+	ENDPOINT,
+	TEXT,
+	NUMBER,
+};
+
+/* What was opened at the start, and stays; each as its option is called. */
+static const struct {
+	const char *name;
+	enum kind kind;
+	size_t offset;
+} standing[] = {
+	{ "control", ENDPOINT, offsetof(struct shared_config, control) },
+	{ "control-mode", NUMBER, offsetof(struct shared_config, control_mode) },
+	{ "listen", ENDPOINT, offsetof(struct shared_config, listen) },
+	{ "admin", ENDPOINT, offsetof(struct shared_config, admin) },
+	{ "store", TEXT, offsetof(struct shared_config, store) },
+	{ "log", TEXT, offsetof(struct shared_config, log) },
+	{ "audit", TEXT, offsetof(struct shared_config, keeper.audit) },
+	{ "audit-durability", TEXT, offsetof(struct shared_config, keeper.durability) },
+};
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_same(enum kind kind, const void *a, const void *b)
+{
+	const struct shared_endpoint *here = a, *there = b;
+
+	switch (kind) {
+	case ENDPOINT:
+		return is_same_text(here->path, there->path) &&
+		       is_same_text(here->host, there->host) && here->port == there->port;
+	case TEXT:
+		return is_same_text(*(const char *const *)a, *(const char *const *)b);
+	default:
+		return *(const uint64_t *)a == *(const uint64_t *)b;
+	}
+}
+
+/* It would not be seen otherwise that the file says one thing, and the keeper does another. */
+static void say_what_stays(struct shared *shared, const struct shared_config *config,
+			   uint64_t now_ms)
+{
+	const char *now = (const char *)shared->standing, *then = (const char *)config;
+	char names[160] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(standing); i++) {
+		if (is_same(standing[i].kind, now + standing[i].offset, then + standing[i].offset))
+			continue;
+		snprintf(names + len, sizeof(names) - len, "%s%s", len ? ", " : "",
+			 standing[i].name);
+		len = strlen(names);
+	}
+	if (len > 0)
+		shared_say(shared, NOTICE_RESTART_NEEDED, names, now_ms);
+}
+
+/* ---- what changes ---- */
+
+/* Every run has new terms for what it asks from now on. */
+static void renew_runs(struct keeper *keeper, uint64_t now_ms)
+{
+	struct err err;
+
+	for (struct peer *peer = keeper->peers, *next; peer; peer = next) {
+		next = peer->next;
+		if (peer_renew(peer, keeper->charter, now_ms, &err) < 0)
+			peer_close(peer, "reload_failed", now_ms);
+	}
+}
+
+/* Nothing of this can fail; what is given is taken over. */
+static void change(struct shared *shared, struct charter *charter, struct tls_service *service,
+		   const struct shared_users *users, uint64_t now_ms)
+{
+	const struct shared_config *config = shared_charter_config(charter);
+
+	charter_unref(shared->keeper.charter);
+	shared->keeper.charter = charter;
+	shared_set_service(shared, service);
+	shared->users = *users;
+	control_set_users(shared->control, shared->users.users, shared->users.count, now_ms);
+	renew_runs(&shared->keeper, now_ms);
+	shared_set_reconciler(shared, config);
+	shared->keeper.metrics.reloads[METRICS_RESULT_DONE]++;
+	shared_say(shared, NOTICE_RELOADED, NULL, now_ms);
+	say_what_stays(shared, config, now_ms);
+	notify_ready(&shared->notify, "ready");
+}
+
+static void fail(struct shared *shared, const struct err *err, uint64_t now_ms)
+{
+	shared->keeper.metrics.reloads[METRICS_RESULT_FAILED]++;
+	shared_say(shared, NOTICE_RELOAD_FAILED, err->text, now_ms);
+	notify_ready(&shared->notify, "ready, with the configuration as it was");
+}
+
+void shared_reload(struct shared *shared, uint64_t now_ms)
+{
+	struct tls_service *service = NULL;
+	struct shared_users users;
+	struct charter *charter;
+	struct err err;
+	int r;
+
+	notify_reloading(&shared->notify, "reading the configuration");
+	r = shared_charter_read(shared->argc, shared->argv, &charter, &err);
+	if (r < 0) {
+		fail(shared, &err, now_ms);
+		return;
+	}
+	r = shared_list_users(shared_charter_config(charter), &users, &err);
+	if (r == 0)
+		r = shared_renew_service(shared, shared_charter_config(charter), &service, &err);
+	if (r == 0) {
+		change(shared, charter, service, &users, now_ms);
+	} else {
+		charter_unref(charter);
+		fail(shared, &err, now_ms);
+	}
+}
