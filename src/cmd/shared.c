@@ -199,6 +199,7 @@ static void close_all(struct shared *shared)
 {
 	int fd = shared->signals.fd;
 
+	shared_charter_cancel(shared->reading);
 	shared_remove_sockets(shared);
 	handover_free(shared->handover);
 	close_fd(&shared->store_fd);
@@ -210,6 +211,7 @@ static void close_all(struct shared *shared)
 	if (shared->service)
 		tls_service_free(shared->service);
 	listen_fds_close(&shared->given);
+	loop_cancel(&shared->keeper.loop, &shared->reload_timer);
 	loop_cancel(&shared->keeper.loop, &shared->drain_timer);
 	loop_cancel(&shared->keeper.loop, &shared->reopen_timer);
 	loop_cancel(&shared->keeper.loop, &shared->gates_timer);
@@ -255,6 +257,7 @@ int cmd_shared_keeper(int argc, char **argv)
 		/* large */
 		.signals = { .fd = -1, .on_ready = on_signal },
 		.drain_timer = { .on_due = on_drain_over },
+		.reload_timer = { .on_due = shared_on_reload_due },
 		.reopen_timer = { .on_due = shared_on_reopen_due },
 		.gates_timer = { .on_due = shared_on_gates_due },
 		.arriving_timer = { .on_due = shared_on_arriving_due },

@@ -48,7 +48,10 @@ struct shared {
 	bool has_place;
 	struct shared_users users;
 	char audit[STATE_PATH_MAX], control_path[STATE_PATH_MAX];
-	int argc; /* of the command line, which counts at every reading */
+	struct shared_reading *reading; /* of a configuration that is read anew, or NULL */
+	struct loop_timer reload_timer;
+	bool is_reload_asked; /* ... and was to be again, since */
+	int argc;             /* of the command line, which counts at every reading */
 	char **argv;
 };
 
@@ -100,7 +103,9 @@ void shared_on_arriving_due(struct loop_timer *timer, uint64_t now_ms);
 
 /* ---- shared_reload.c ---- */
 
+/* Begins to read the configuration anew; runs go on meanwhile. */
 void shared_reload(struct shared *shared, uint64_t now_ms);
+void shared_on_reload_due(struct loop_timer *timer, uint64_t now_ms);
 
 /* ---- shared.c ---- */
 

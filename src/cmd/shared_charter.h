@@ -4,6 +4,7 @@
 #define CMD_SHARED_CHARTER_H
 
 #include "config/shared_config.h"
+#include "event/loop.h"
 #include "keeper/charter.h"
 
 /*
@@ -12,6 +13,25 @@
  */
 int shared_charter_read(int argc, char **argv, struct charter **ret_charter,
 			struct err *err) must_check;
+
+/* One that is being read. */
+struct shared_reading;
+
+/* A charter is the callee's; NULL, and `err` says why. */
+typedef void shared_on_read(void *owner, struct charter *charter, const struct err *err,
+			    uint64_t now_ms);
+
+/*
+ * The same beside whatever else the loop does: commands that print secrets run meanwhile, all at
+ * once. *place is the reading until it is over; then it is NULL and `on_read` is called, which
+ * may be at once. What commands have printed counts until that returns: whoever opens more of the
+ * configuration's secrets in there does not wait, either.
+ */
+void shared_charter_start(struct loop *loop, int argc, char **argv, shared_on_read *on_read,
+			  void *owner, struct shared_reading **place, uint64_t now_ms);
+
+/* It is not heard of any more. NULL is fine. */
+void shared_charter_cancel(struct shared_reading *reading);
 
 /* What such a charter was made of. */
 const struct shared_config *shared_charter_config(const struct charter *charter);

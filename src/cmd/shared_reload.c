@@ -111,27 +111,40 @@ static void fail(struct shared *shared, const struct err *err, uint64_t now_ms)
 	notify_ready(&shared->notify, "ready, with the configuration as it was");
 }
 
-void shared_reload(struct shared *shared, uint64_t now_ms)
+static void on_read(void *owner, struct charter *charter, const struct err *why, uint64_t now_ms)
 {
+	struct shared *shared = owner;
+	const struct shared_config *config = charter ? shared_charter_config(charter) : NULL;
 	struct tls_service *service = NULL;
 	struct shared_users users;
-	struct charter *charter;
 	struct err err;
-	int r;
 
-	notify_reloading(&shared->notify, "reading the configuration");
-	r = shared_charter_read(shared->argc, shared->argv, &charter, &err);
-	if (r < 0) {
-		fail(shared, &err, now_ms);
-		return;
-	}
-	r = shared_list_users(shared_charter_config(charter), &users, &err);
-	if (r == 0)
-		r = shared_renew_service(shared, shared_charter_config(charter), &service, &err);
-	if (r == 0) {
-		change(shared, charter, service, &users, now_ms);
-	} else {
+	if (charter && (shared_list_users(config, &users, &err) < 0 ||
+			shared_renew_service(shared, config, &service, &err) < 0)) {
 		charter_unref(charter);
-		fail(shared, &err, now_ms);
+		charter = NULL;
+		why = &err;
 	}
+	if (charter)
+		change(shared, charter, service, &users, now_ms);
+	else
+		fail(shared, why, now_ms);
+	if (shared->is_reload_asked)
+		loop_set_timer(&shared->keeper.loop, &shared->reload_timer, now_ms);
+}
+
+void shared_on_reload_due(struct loop_timer *timer, uint64_t now_ms)
+{
+	shared_reload(OWNER_OF(timer, struct shared, reload_timer), now_ms);
+}
+
+/* Asked again while a command runs: what that prints may be of yesterday. */
+void shared_reload(struct shared *shared, uint64_t now_ms)
+{
+	shared->is_reload_asked = shared->reading != NULL;
+	if (shared->reading)
+		return;
+	notify_reloading(&shared->notify, "reading the configuration");
+	shared_charter_start(&shared->keeper.loop, shared->argc, shared->argv, on_read, shared,
+			     &shared->reading, now_ms);
 }

@@ -62,6 +62,11 @@ void secret_lend_output(const struct command *command)
 	outputs[output_count++] = command;
 }
 
+void secret_forget_outputs(void)
+{
+	output_count = 0;
+}
+
 static void wipe(char *value)
 {
 	if (value)
@@ -70,7 +75,7 @@ static void wipe(char *value)
 
 void secret_forget_lent(void)
 {
-	variable_count = output_count = 0;
+	variable_count = 0;
 	while (lent_count > 0)
 		wipe(lent[--lent_count].value);
 }

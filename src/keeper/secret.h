@@ -29,14 +29,15 @@ void secret_lend(const char *name, char *value);
 
 /*
  * A command that is done, for sources of the form "exec:COMMAND": it is not run again. Borrowed
- * until secret_forget_lent.
+ * until all are forgotten.
  */
 void secret_lend_output(const struct command *command);
+void secret_forget_outputs(void);
 
 /* Wipes every variable that a secret was read from: it is not needed there any more. */
 void secret_forget_sources(void);
 
-/* Wipes the values that were lent, and leaves the variables: they are read again at a reload. */
+/* Wipes what was lent, and leaves the variables: they are read again at a reload. */
 void secret_forget_lent(void);
 
 /* The value, for as long as the secret lives. */

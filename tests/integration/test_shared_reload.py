@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
 """A configuration that changes under a shared keeper: what goes on, and what counts at once."""
+import contextlib
+import errno
 import os
 import pathlib
 import secrets
 import signal
 import ssl
+import struct
 
 import agent
 import checks
 import egress
 import handover
+import harness
 import link
 import origin as upstream
 import pytest
@@ -385,6 +389,106 @@ def test_a_certificate_that_cannot_be_used_changes_nothing(root_place, origin, c
         assert run.ask(POST).status == 404
         assert handover.certificate_at(port) == der["other"]
         assert reloads(keeper) == (1, 1)
+
+
+# ---- commands ----
+
+def llm_key(origin, source):
+    return {"llm": {"upstream": origin.url, "key": source}}
+
+
+def keys_sent(origin):
+    return [request.values("authorization") for request in origin.requests]
+
+
+def test_a_command_that_takes_its_time_holds_nobody_up(place, origin):
+    """Streams go on, requests are judged as before, and runs begin."""
+    origin.script = shared.answer_or_stream
+    fifo = place.top / "fifo"
+    os.mkfifo(fifo, 0o600)
+    place.own(fifo)
+    with shared.keeper(place, shared.llm(origin)) as keeper, keeper.run() as run:
+        wire = shared.open_stream(run)
+        keeper.configure(llm_key(origin, f"exec:cat {fifo}"))
+        keeper.send(signal.SIGHUP)
+        with open_when_read(fifo) as key:  # so the command runs
+            origin.connections[0].send(upstream.chunk(b"data: 2\n\n"))
+            wire.until(b"data: 2")
+            assert run.ask(POST).status == 200
+            with keeper.run() as later:
+                assert later.ask(POST).status == 200
+            assert reloads(keeper) == (0, 0)
+            key.write("sk-late\n")
+        keeper.wait_for("reloaded")
+        assert run.ask(POST).status == 200
+        old, new = [f"Bearer {shared.KEY}"], ["Bearer sk-late"]
+        assert keys_sent(origin) == [old, old, old, new]
+        finish(origin.connections[0], wire)
+
+
+@contextlib.contextmanager
+def open_when_read(fifo):
+    """The other end of a command's pipe, when that is there."""
+
+    def find():
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            assert error.errno == errno.ENXIO
+            return None
+
+    with open(checks.wait_until(find, 20), "w", encoding="ascii") as file:
+        yield file
+
+
+def test_asked_again_meanwhile_it_is_read_again(root_place, origin):
+    fifo = root_place.top / "fifo"
+    os.mkfifo(fifo, 0o600)
+    with shared.keeper(root_place, shared.llm(origin)) as keeper:
+        with keeper.run() as run:
+            keeper.configure(llm_key(origin, f"exec:cat {fifo}"))
+            keeper.send(signal.SIGHUP)
+            with open_when_read(fifo) as key:
+                keeper.send(signal.SIGHUP)
+                keeper.ps()  # the signal has been seen
+                key.write("sk-first")
+            keeper.wait_for("reloaded")
+            with open_when_read(fifo) as key:
+                assert run.ask(POST).status == 200
+                key.write("sk-second")
+            keeper.wait_for("reloaded", 2)
+            assert run.ask(POST).status == 200
+        assert keys_sent(origin) == [["Bearer sk-first"], ["Bearer sk-second"]]
+        # One that is under way when the keeper ends is ended.
+        keeper.send(signal.SIGHUP)
+        with open_when_read(fifo), contextlib.suppress(BrokenPipeError):
+            assert keeper.end() == 0
+
+
+@pytest.mark.parametrize("command, words", [
+    ("exit 3", "status 3"), ("true", "is empty"),
+    ("echo sk-late; exec >&-; sleep {}", "has not ended within 30 s"),
+    ("sleep {} & echo sk-late", "has not ended within 30 s"),
+])
+def test_a_command_that_does_not_end_well_changes_nothing(root_place, origin, tmp_path, command, words):
+    clock = tmp_path / "clock"
+    clock.write_bytes(struct.pack("<qq", 0, 0))
+    marker = f"{secrets.randbelow(10 ** 6) + 10 ** 6}"
+    preload = str(harness.BUILD / "tests" / "support" / "libshift_clock.so")
+    env = {"LD_PRELOAD": preload, "SHIFT_CLOCK": str(clock), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+    with shared.keeper(root_place, shared.llm(origin), env=env) as keeper, keeper.run() as run:
+        keeper.configure(llm_key(origin, "exec:" + command.format(marker)))
+        keeper.send(signal.SIGHUP)
+        if "30 s" in words:
+            checks.wait_until(lambda: checks.pids_of(marker))
+            assert run.ask(POST).status == 200 and not keeper.log("reload_failed")
+            with open(clock, "r+b") as file:
+                file.write(struct.pack("<qq", 31, 0))
+            keeper.ps()  # it looks at its clock
+        assert words in keeper.wait_for("reload_failed")["text"]
+        checks.wait_until_gone(marker)
+        assert run.ask(POST).status == 200 and reloads(keeper) == (0, 1)
+        assert set(map(tuple, keys_sent(origin))) == {(f"Bearer {shared.KEY}",)}
 
 
 # ---- what counts at the next start ----

@@ -221,7 +221,7 @@ static void test_lend(void **state)
 	value.len--; /* the line end */
 	assert_true(bytes_equal(secret_get(secret), value));
 	secret_free(secret);
-	secret_forget_lent();
+	secret_forget_outputs();
 	assert_true(secret_open("exec:echo $$", &secret, &err) == 0);
 	assert_true(!bytes_equal(secret_get(secret), value));
 	secret_free(secret);
