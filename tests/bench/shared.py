@@ -22,6 +22,7 @@ from contest import (TOOLS, TOP, Broken, cpu_us, family, say_load, stop, take_tu
 
 sys.path.insert(0, str(TOP / "tests/support"))
 import crowd  # noqa: E402
+import run_token  # noqa: E402
 
 REPLY_BYTES, BODY_BYTES, AT_ONCE = 1000, 2000, 64
 MONEY = {"limits": {"requests": "1000000/s", "spend": "1000000"}, "spend_reserve": "0.001"}
