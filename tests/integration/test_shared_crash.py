@@ -4,7 +4,6 @@ import contextlib
 import decimal
 import os
 import random
-import threading
 import time
 
 import agent
@@ -18,41 +17,6 @@ KILLS = 40 if shared.IS_SANITIZED else 100
 LIMIT = decimal.Decimal("0.05")
 RESERVE = decimal.Decimal("0.001")
 WORKERS = 4  # of each kind
-
-
-class Workers:
-    """Threads that ask until they are told to stop; what one of them raises is raised by stop()."""
-
-    def __init__(self):
-        self._is_over = threading.Event()
-        self._threads = []
-        self._faults = []
-        self.answers = {}  # how many of each status, and of connections that broke
-
-    def start(self, work):
-        thread = threading.Thread(target=self._run, args=(work, len(self._threads)), daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _run(self, work, number):
-        try:
-            work(self, number)
-        except Exception as error:  # pylint: disable=broad-except
-            self._faults.append(error)
-
-    def is_over(self):
-        return self._is_over.is_set()
-
-    def note(self, what):
-        self.answers[what] = self.answers.get(what, 0) + 1
-
-    def stop(self):
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join(timeout=30)
-        assert not any(thread.is_alive() for thread in self._threads)
-        for fault in self._faults:
-            raise fault
 
 
 def paths(name):
@@ -85,11 +49,9 @@ def ask_through_gate(gate):
                     return
                 try:
                     reply = gate.ask(agent.post({"model": "m"}, sign, target=path))
-                except (OSError, AssertionError):  # the keeper was killed, and with it the gate
+                # The keeper was killed: its gate ends whatever was under way, and answers nothing itself.
+                except (OSError, AssertionError):
                     workers.note("broken")
-                    continue
-                if reply.status == 502:  # ... before the head of the reply
-                    workers.note("gone")
                     continue
                 if note_reply(workers, reply):
                     break
@@ -123,6 +85,16 @@ def ask_through_links(keeper):
     return work
 
 
+def is_dear(run_id):
+    """Runs with calls that cost more than is reserved for one: the first of every worker."""
+    return run_id.endswith("-0")
+
+
+def cost_of(request):
+    run_id = request.target.split("/")[3]
+    return str(random.choice([RESERVE, RESERVE, decimal.Decimal("0.0003"), *[2 * RESERVE] * is_dear(run_id)]))
+
+
 def kill_again_and_again(keeper, bank, dice):
     """Each time at another moment: while it starts, as soon as it serves, or under load."""
     for _ in range(KILLS):
@@ -142,18 +114,21 @@ def kill_again_and_again(keeper, bank, dice):
 
 @pytest.mark.parametrize("durability", ["write", "fsync"])
 def test_killed_under_load(root_place, durability):
-    """INV-AUDIT-FIRST, INV-FAIL-CLOSED: money is not spent twice, and nothing happens unseen."""
+    """INV-FAIL-CLOSED: money is not spent twice, and nothing happens unseen.
+
+    That a record is written before its request is sent (INV-AUDIT-FIRST) is what a full disk shows, in
+    test_shared_admin.py; here a request without a record would be one that was lost by a kill."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}, {KILLS} kills")
     dice = random.Random(seed)
-    bank = load.Bank(lambda _: str(RESERVE * random.choice([1, 1, 0]) or "0.0003"))
+    bank = load.Bank(cost_of)
     bank.pause = lambda: time.sleep(random.choice([0, 0, 0.002, 0.02]))
     origin = upstream.Origin(bank.script)
     settings = shared.llm(origin, limits={"spend": str(LIMIT)}, spend_reserve=str(RESERVE),
                           audit={"durability": durability},
                           keeper={"token_keys": {"k1": "env:TOKEN_KEY"}})
     keeper = shared.Keeper(root_place, settings)
-    workers = Workers()
+    workers = load.Workers()
     keeper.start()
     try:
         with agent.gate(root_place, "--keeper", keeper.address) as gate:
@@ -163,6 +138,8 @@ def test_killed_under_load(root_place, durability):
                 workers.start(ask_through_links(keeper))
             begun = time.monotonic()
             kill_again_and_again(keeper, bank, dice)
+            # However slow the machine is: budgets are used up, more of them than there are workers.
+            workers.wait_for(429, 2 * WORKERS + 1 - workers.answers[429])
             print(f"{time.monotonic() - begun:.0f} s, {bank.count()} calls, {workers.answers}")
             workers.stop()
             assert gate.end() == 0
@@ -189,7 +166,7 @@ def test_what_was_spent_is_known_after_a_kill(user_place, store):
             keeper.start()
             run = load.Run(keeper.path, "r-1")
             while (reply := run.ask()).status == 200:
-                pass
+                assert bank.count() < 1000
             assert (reply.status, reply.code()) == (429, "budget_exceeded")
             run.close()
             keeper.kill()
@@ -203,18 +180,22 @@ def test_what_was_spent_is_known_after_a_kill(user_place, store):
 
 
 def check_money(keeper, bank):
-    """What is counted is never less than what was charged, and that never more than the limit."""
+    """What is counted is never less than what was charged, and that never more than the limit, but for
+    what a call may cost above its reserve."""
     charged = bank.charged()
     full = 0
     assert len(charged) > 2 * WORKERS, "no run has come to its limit"
     for run_id, sum_of_run in charged.items():
         spent, reserved = load.amounts(keeper.show(run_id))
-        # What is reserved is as much as a call can cost here, so not one call is too many.
-        assert sum_of_run <= LIMIT, (run_id, sum_of_run)
-        assert sum_of_run <= spent + reserved <= LIMIT, (run_id, sum_of_run, spent, reserved)
+        told = (run_id, sum_of_run, spent, reserved)
+        # Above its reserve: one call that was under way at the limit, and each whose end nobody saw.
+        above, unseen = (RESERVE, reserved) if is_dear(run_id) else (0, 0)
+        assert spent + reserved <= LIMIT + above, told
+        assert sum_of_run <= spent + reserved + unseen, told
         assert spent <= sum_of_run, "something was counted that was never charged"
         full += spent + reserved > LIMIT - RESERVE
     assert full > 2, "no budget was used up"
+    assert any(is_dear(run_id) and sum_of_run > RESERVE for run_id, sum_of_run in charged.items())
 
 
 def check_records(keeper, bank):
