@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The door: whoever shows a token comes so far, whatever way it is cut; all others are sent away.
  */
-#include "../tls/peer.h"
+#include "../tls/pair.h"
 
 #include <fcntl.h>
-#include <signal.h>
 
 #include "base/clock.h"
 #include "keeper/door.h"
@@ -12,14 +11,10 @@
 
 #define TURNS 200000
 
-static const unsigned char warder_alpn[] = "\10warder/1";
-
 static struct loop loop;
-static struct tls_service *service;
+static struct tls_pair pair;
 static struct door *door;
 static int listener_fd;
-static SSL_CTX *client_context;
-static char certificate_path[] = "/tmp/warder-door-XXXXXX";
 
 /* What became of callers. */
 static struct {
@@ -32,34 +27,15 @@ static struct {
 
 static int set_up_all(void **state)
 {
-	struct identity identity = identity_new("DNS:keeper.test", NULL, -60, 3600);
-	BIO *bio = BIO_new(BIO_s_mem());
-	struct err err;
-	char *data;
-	long len;
-
 	(void)state;
-	signal(SIGPIPE, SIG_IGN);
-	close(mkstemp(certificate_path));
-	identity_write(&identity, certificate_path, "w");
-	PEM_write_bio_PrivateKey(bio, identity.key, NULL, NULL, 0, NULL, NULL);
-	len = BIO_get_mem_data(bio, &data);
-	assert_int_equal(tls_service_new(certificate_path, (struct bytes){ data, (size_t)len },
-					 TLS_ALPN_WARDER, &service, &err),
-			 0);
-	BIO_free(bio);
-	identity_free(&identity);
-	client_context = SSL_CTX_new(TLS_client_method());
-	SSL_CTX_set_alpn_protos(client_context, warder_alpn, sizeof(warder_alpn) - 1);
+	tls_pair_init(&pair);
 	return 0;
 }
 
 static int tear_down_all(void **state)
 {
 	(void)state;
-	unlink(certificate_path);
-	tls_service_free(service);
-	SSL_CTX_free(client_context);
+	tls_pair_fini(&pair);
 	return 0;
 }
 
@@ -89,16 +65,13 @@ static void on_failed(struct door *at, const struct err *err, uint64_t now_ms)
 static int set_up(void **state)
 {
 	static const struct door_ops ops = { on_token, on_failed };
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
 	(void)state;
 	memset(&seen, 0, sizeof(seen));
-	listener_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	assert_int_equal(bind(listener_fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(listener_fd, 1024), 0);
+	listener_fd = listen_on_loopback(1024);
+	fcntl(listener_fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(loop_init(&loop), 0);
-	assert_int_equal(door_open(&loop, listener_fd, service, &ops, &seen, &door), 0);
+	assert_int_equal(door_open(&loop, listener_fd, pair.service, &ops, &seen, &door), 0);
 	return 0;
 }
 
@@ -129,7 +102,7 @@ static int dial(void)
 
 static void caller_open(struct tls_server *caller)
 {
-	*caller = (struct tls_server){ .fd = dial(), .ssl = SSL_new(client_context) };
+	*caller = (struct tls_server){ .fd = dial(), .ssl = SSL_new(pair.client) };
 	caller->in = BIO_new(BIO_s_mem());
 	caller->out = BIO_new(BIO_s_mem());
 	BIO_set_mem_eof_return(caller->in, -1);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One GET against a server that says what the test wants it to, and when. */
-#include "unit.h"
+#include "fds.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -156,18 +155,6 @@ static void ask(struct asker *asker, struct bytes reply)
 	assert_int_equal(asker->dones, 0); /* never from inside */
 	wait_for(asker);
 	server_close(&server);
-}
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 static int set_up(void **state)

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A port on a plain socket and on TLS: whatever way the bytes are cut, the messages are the same.
  */
-#include "../tls/peer.h"
+#include "../tls/pair.h"
 
 #include <assert.h>
 #include <fcntl.h>
-#include <signal.h>
 
 #include "base/clock.h"
 #include "link/port.h"
-#include "tls/service.h"
 
 #define OUT_MAX (8 << 20)
 #define TURNS   200000 /* more than anything here takes */
@@ -28,55 +26,23 @@ struct world {
 };
 
 static struct loop loop;
-static struct tls_service *service;
+static struct tls_pair pair;
 static int listener_fd;
-static SSL_CTX *client_context;
-static char certificate_path[] = "/tmp/warder-port-XXXXXX";
 
 /* ---- once for all ---- */
 
-static struct bytes key_text(EVP_PKEY *key, BIO *bio)
-{
-	char *data;
-	long len;
-
-	assert_int_equal(PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL), 1);
-	len = BIO_get_mem_data(bio, &data);
-	return (struct bytes){ data, (size_t)len };
-}
-
 static int set_up_all(void **state)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct identity identity = identity_new("DNS:keeper.test", NULL, -60, 3600);
-	BIO *bio = BIO_new(BIO_s_mem());
-	static const unsigned char alpn[] = "\10warder/1";
-	struct err err;
-
 	(void)state;
-	signal(SIGPIPE, SIG_IGN);
-	close(mkstemp(certificate_path));
-	identity_write(&identity, certificate_path, "w");
-	assert_int_equal(tls_service_new(certificate_path, key_text(identity.key, bio),
-					 TLS_ALPN_WARDER, &service, &err),
-			 0);
-	BIO_free(bio);
-	identity_free(&identity);
-	client_context = SSL_CTX_new(TLS_client_method());
-	SSL_CTX_set_alpn_protos(client_context, alpn, sizeof(alpn) - 1);
-	listener_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener_fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(listener_fd, 5), 0);
+	tls_pair_init(&pair);
+	listener_fd = listen_on_loopback(5);
 	return 0;
 }
 
 static int tear_down_all(void **state)
 {
 	(void)state;
-	unlink(certificate_path);
-	tls_service_free(service);
-	SSL_CTX_free(client_context);
+	tls_pair_fini(&pair);
 	close_fd(&listener_fd);
 	return 0;
 }
@@ -157,7 +123,7 @@ static void open_world(struct world *world, bool is_tls)
 
 	assert(world);
 	*world = (struct world){ .is_tls = is_tls };
-	tls_server_open(&world->gate, client_context, listener_fd);
+	tls_server_open(&world->gate, pair.client, listener_fd);
 	fcntl(world->gate.client_fd, F_SETFL, O_NONBLOCK);
 	/* Sockets that are soon full. */
 	setsockopt(world->gate.client_fd, SOL_SOCKET, SO_SNDBUF, &(int){ 65536 }, sizeof(int));
@@ -165,7 +131,7 @@ static void open_world(struct world *world, bool is_tls)
 	SSL_set_connect_state(world->gate.ssl);
 	if (is_tls) {
 		struct tls_caller *caller = tls_service_accept(
-			service, &loop, take_fd(&world->gate.client_fd), 5000, clock_now_ms(),
+			pair.service, &loop, take_fd(&world->gate.client_fd), 5000, clock_now_ms(),
 			on_accepted, &stream);
 
 		assert_non_null(caller);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Dialling, over loopback: who wins, who is closed, what is said when nobody answers. */
 #include "dns_server.h"
+#include "fds.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -39,17 +39,6 @@ static struct loop loop;
 static struct net *net;
 static struct dns_server server;
 static int fds_before;
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 static int set_up(void **state)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets with descriptors in their luggage: one is taken, none is left behind. */
-#include "unit.h"
+#include "fds.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,18 +11,6 @@
 #include "sys/pass.h"
 
 #define MOST 16
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 /* A packet with `count` descriptors, as no honest peer sends it. */
 static void send_with(int socket_fd, int count)

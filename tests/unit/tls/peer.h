@@ -103,6 +103,17 @@ static inline SSL_CTX *server_context(const struct identity *identity)
 	return context;
 }
 
+static inline int listen_on_loopback(int backlog)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, backlog), 0);
+	return fd;
+}
+
 /* A connection over loopback; the server's end goes to ret_fd. */
 static inline int connect_pair(int listener_fd, int *ret_fd)
 {

@@ -42,9 +42,6 @@ static void write_key(EVP_PKEY *key, const EVP_CIPHER *cipher, char *ret_pem)
 
 static int set_up_all(void **state)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
 	authority = identity_new(NULL, NULL, -60, 3600);
@@ -57,9 +54,7 @@ static int set_up_all(void **state)
 	write_key(leaf.key, NULL, key_pem);
 	write_key(other.key, NULL, other_pem);
 	write_key(leaf.key, EVP_aes_128_cbc(), locked_pem);
-	listener_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener_fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(listener_fd, 5), 0);
+	listener_fd = listen_on_loopback(5);
 	return loop_init(&loop);
 }
 

@@ -30,17 +30,6 @@ static char ca_path[64], system_path[64], wrong_path[64], config_path[64];
 
 /* ---- once for all ---- */
 
-static int listen_on_loopback(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, 5), 0);
-	return fd;
-}
-
 /* A configuration that would make itself felt, in place before OpenSSL is first called. */
 static void begin_openssl(void)
 {
@@ -75,7 +64,7 @@ static int set_up_all(void **state)
 	good = identity_new(GOOD_NAMES, &authority, -DAY_S, DAY_S);
 	good_context = server_context(&good);
 	identity_write(&authority, ca_path, "we");
-	listener_fd = listen_on_loopback();
+	listener_fd = listen_on_loopback(5);
 	return 0;
 }
 
@@ -822,7 +811,7 @@ static bool is_resumed(SSL_CTX *context, const char *name, int listener)
 
 static void sessions_are_resumed_with_the_same_peer(void **state)
 {
-	int other_listener = listen_on_loopback();
+	int other_listener = listen_on_loopback(5);
 
 	(void)state;
 	for (size_t v = 0; v < ARRAY_LEN(versions); v++) {

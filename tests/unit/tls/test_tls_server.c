@@ -34,14 +34,9 @@ static const int versions[] = { TLS1_2_VERSION, TLS1_3_VERSION };
 
 static int set_up_all(void **state)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-
 	(void)state;
 	signal(SIGPIPE, SIG_DFL);
-	listener_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener_fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(listener_fd, 5), 0);
+	listener_fd = listen_on_loopback(5);
 	return 0;
 }
 
