@@ -393,7 +393,7 @@ void control_set_users(struct control *control, const struct control_user *users
 		}
 		if (visitor->peer)
 			peer_close(visitor->peer, "user_removed", now_ms);
-		close_visitor(visitor, now_ms);
+		visitor_close(visitor, now_ms);
 	}
 	free(before);
 }

@@ -22,6 +22,7 @@ from contest import (TOOLS, TOP, Broken, cpu_us, family, say_load, stop, take_tu
 
 sys.path.insert(0, str(TOP / "tests/support"))
 import crowd  # noqa: E402
+import proc  # noqa: E402
 import run_token  # noqa: E402
 
 REPLY_BYTES, BODY_BYTES, AT_ONCE = 1000, 2000, 64
@@ -409,18 +410,18 @@ def bench_crowd(options, port):
     with Serving(origin.url, store="sqlite:{place}/keeper.db", **MONEY) as serving:
         runs = crowd.Crowd(serving.place, serving.keeper, options.runs)
         try:
-            at_first = crowd.rss_kib(serving.keeper.pid)
+            at_first = proc.rss_kib(serving.keeper.pid)
             began = time.monotonic()
             runs.start(600)
             started = time.monotonic() - began
             memory = runs.memory()
-            keeper = (crowd.rss_kib(serving.keeper.pid) - at_first) / options.runs
+            keeper = (proc.rss_kib(serving.keeper.pid) - at_first) / options.runs
             origin.gather = options.runs
             began = time.monotonic()
             bad = runs.ask(1)
             asked = time.monotonic() - began
-            used = crowd.rss_kib(serving.keeper.pid)
-            descriptors = crowd.descriptors(serving.keeper.pid)
+            used = proc.rss_kib(serving.keeper.pid)
+            descriptors = proc.descriptors(serving.keeper.pid)
             runs.end()
         finally:
             runs.kill()

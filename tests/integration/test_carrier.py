@@ -15,6 +15,7 @@ import time
 
 import harness
 import link
+import proc
 import pytest
 
 TOKEN = "r-1|0|4102444800.qxjfTtSccy7Iu7U32nPpSzAimctP20vbcw5tOba-WPk"
@@ -539,10 +540,6 @@ def receive_digest(sock, size):
     return digest.hexdigest()
 
 
-def resident_kb(carrier):
-    return int(carrier.proc("status").split("VmRSS:")[1].split()[0])
-
-
 def test_a_hundred_megabytes_each_way_arrive_as_they_were_sent(certificates):
     server = Keeper(certificates)
     carrier = Carrier(server.port, certificates.ca)
@@ -553,13 +550,13 @@ def test_a_hundred_megabytes_each_way_arrive_as_they_were_sent(certificates):
     sender.start()
     assert receive_digest(server.socket, size) == digest
     sender.join()
-    before = resident_kb(carrier)
+    before = proc.rss_kib(carrier.process.pid)
     sender = threading.Thread(target=send_all, args=(server.socket, made))
     sender.start()
     assert receive_digest(carrier.gate, size) == digest
     sender.join()
     if not IS_SANITIZED:  # which keeps what was freed
-        assert resident_kb(carrier) < before + 4096 and before < 40 << 10
+        assert proc.rss_kib(carrier.process.pid) < before + 4096 and before < 40 << 10
     carrier.close()
     server.close()
 
@@ -614,13 +611,13 @@ def test_whoever_is_slow_slows_the_other(keeper, carrier, slow):
         sender, receiver = carrier.gate, keeper.socket
     else:
         sender, receiver = keeper.socket, carrier.gate
-    idle = resident_kb(carrier)
+    idle = proc.rss_kib(carrier.process.pid)
     sender.setblocking(False)
     sent = fill(sender.send, data)
     # Sockets take some megabytes themselves; the carrier does not.
     assert sent < 24 << 20
     if not IS_SANITIZED:
-        assert resident_kb(carrier) - idle < 4 * HIGH >> 10
+        assert proc.rss_kib(carrier.process.pid) - idle < 4 * HIGH >> 10
     # The other way is still open.
     if slow == "keeper":
         keeper.send(notice(b"-", b"y.test"))

@@ -11,6 +11,7 @@ import agent
 import checks
 import harness
 import origin as upstream
+import proc
 import pytest
 
 BODY = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}
@@ -345,7 +346,7 @@ def test_without_keeper_or_gate_streams_break_and_nothing_new_begins(place, orig
             assert read_to_error(wire)
         # The other one ends too, and with it every connection to the upstream.
         other = {"keeper": "gate", "gate": "keeper"}[who]
-        checks.wait_until(lambda: not is_alive(pids[other]))
+        checks.wait_until(lambda: not proc.is_alive(pids[other]))
         for host in ("127.0.0.1", "::1"):
             with pytest.raises(ConnectionRefusedError):
                 run.connect(host)
@@ -356,14 +357,6 @@ def test_without_keeper_or_gate_streams_break_and_nothing_new_begins(place, orig
         assert time.monotonic() - started < 20
         assert "the gateway ended before the run did" in run.stderr()
     assert place.warder("audit", "verify", str(run.audit)).returncode == 0
-
-
-def is_alive(pid):
-    try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
 @pytest.mark.parametrize("who", ["keeper", "gate"])
@@ -387,7 +380,7 @@ def test_a_killed_supervisor_takes_everything_with_it(place, origin):
         pids = run.pids()
         agent.as_root("kill", "-KILL", pids["supervisor"])
         for pid in pids.values():
-            checks.wait_until(lambda pid=pid: not is_alive(pid))
+            checks.wait_until(lambda pid=pid: not proc.is_alive(pid))
     assert place.warder("audit", "verify", str(run.audit)).returncode == 0
 
 
@@ -407,21 +400,12 @@ def small_disk(place):
     subprocess.run([*sudo, "umount", "-l", top], check=True)
 
 
-def fill(path):
-    with open(path, "wb", buffering=0) as file:
-        try:
-            while file.write(b"x" * 512):
-                pass
-        except OSError:
-            pass
-
-
 def test_a_full_disk_refuses_requests_and_nothing_goes_out(place, origin, small_disk):
     audit = small_disk / "audit.jsonl"
     with agent.run(place, *agent.llm(origin, "--audit", str(audit))) as run:
         run.audit = audit
         assert run.ask(POST).status == 200
-        fill(small_disk / "filling")
+        checks.fill(small_disk / "filling")
         refused = 0
         while True:  # what is left of the log's last page is still good for a few
             before = len(origin.requests)
@@ -545,10 +529,6 @@ def test_agents_beyond_the_limit_wait_and_are_served(place, origin):
         assert waiting.reply().status == 200
 
 
-def open_count(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
 @pytest.mark.parametrize("who", ["keeper", "gate"])
 def test_few_descriptors_are_an_error_and_not_the_end(place, origin, who):
     """Who cannot open more says so or waits, and what is open goes on."""
@@ -564,7 +544,7 @@ def test_few_descriptors_are_an_error_and_not_the_end(place, origin, who):
     with agent.run(place, *agent.llm(origin)) as run:
         assert run.connect().ask(agent.get("/elsewhere")).status == 404  # both are there
         pid = run.pids()[who]
-        line = ["prlimit", "--pid", str(pid), f"--nofile={open_count(pid) + 2}"]
+        line = ["prlimit", "--pid", str(pid), f"--nofile={proc.descriptors(pid) + 2}"]
         assert place.host(line).returncode == 0
         wires = [run.connect() for _ in range(4)]
         for wire in wires:
@@ -616,11 +596,7 @@ def test_a_slow_agent_slows_the_upstream_and_memory_stays_flat(place, origin):
         assert sent[0] < 1 << 26  # what the kernel's buffers hold
         if "asan" not in harness.BUILD.name:
             for who in ("keeper", "gate"):
-                assert resident(run.pids()[who]) < 16 << 20
-
-
-def resident(pid):
-    return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+                assert proc.rss_kib(run.pids()[who]) < 16 << 10
 
 
 def cpu_ticks(pid):

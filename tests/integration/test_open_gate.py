@@ -235,7 +235,7 @@ def test_a_key_that_is_taken_out(keeper, gate, origin):
 
 def test_a_run_that_is_revoked_in_the_middle(keeper, gate, origin):
     """Its stream ends with an error and a broken connection; its neighbours on the gate go on."""
-    origin.script = stream_for_ever
+    origin.script = upstream.stream_for_ever
     wires = {name: gate.wire() for name in ("honest", "liar")}
     for name, wire in wires.items():
         wire.send(agent.post(BODY, with_token(siege.token(name))))
@@ -253,14 +253,6 @@ def test_a_run_that_is_revoked_in_the_middle(keeper, gate, origin):
     keeper.wait_for_record(event="decision", runId="liar", attempt=7, reason="run_revoked", allowed=False)
     for wire in wires.values():
         wire.close()
-
-
-def stream_for_ever(connection):
-    for _ in connection.requests():
-        connection.send(upstream.CHUNKED)
-        while True:
-            connection.send(upstream.chunk(b'data: {"x":1}\n\n'))
-            time.sleep(0.02)
 
 
 # ---- the keeper goes and comes ----

@@ -3,8 +3,6 @@
 keeper that is not the one it should be (INV-RUN-IDENTITY, INV-BOUNDED)."""
 import contextlib
 import itertools
-import os
-import pathlib
 import re
 import signal
 import socket
@@ -14,7 +12,6 @@ import subprocess
 import threading
 import time
 
-import agent
 import checks
 import harness
 import link
@@ -236,16 +233,8 @@ def test_many_at_once_with_one_token(keeper):
         caller.close()
 
 
-def stream_for_ever(connection):
-    for _ in connection.requests():
-        connection.send(upstream.CHUNKED)
-        while True:
-            connection.send(upstream.chunk(b'data: {"x":1}\n\n'))
-            time.sleep(0.02)
-
-
 def test_a_run_that_is_revoked_in_the_middle(keeper, origin):
-    origin.script = stream_for_ever
+    origin.script = upstream.stream_for_ever
     honest, liar = (siege.come_in(keeper, siege.token(name)) for name in ("honest", "liar"))
     for caller in (honest, liar):
         caller.gate.open(1)

@@ -29,15 +29,6 @@ def small_disk(root_place):
     agent.as_root("umount", "-l", top)
 
 
-def fill(path):
-    with open(path, "wb", buffering=0) as file:
-        try:
-            while file.write(b"x" * 512):
-                pass
-        except OSError:
-            pass
-
-
 def ask_until(run, is_refused, most=200):
     """What is left of a file's last page is good for a few more."""
     for _ in range(most):
@@ -63,7 +54,7 @@ def test_a_keeper_whose_log_cannot_be_written_is_not_ready(root_place, origin, s
     with shared.keeper(root_place, config) as keeper, keeper.run() as run:
         keeper.audit = audit
         assert run.ask(POST).status == 200 and not readiness(keeper)
-        fill(small_disk / "filling")
+        checks.fill(small_disk / "filling")
         reply = ask_until(run, True)
         assert (reply.status, reply.code()) == (503, "audit_failed")
         assert set(readiness(keeper)) == {"audit"}
@@ -136,7 +127,7 @@ def test_a_keeper_whose_store_has_no_room_is_not_ready(root_place, origin, small
                         keeper={"store": f"sqlite:{small_disk}/store.db"})
     with shared.keeper(root_place, config) as keeper, keeper.run() as run:
         assert run.ask(POST).status == 200 and not readiness(keeper)
-        fill(small_disk / "filling")
+        checks.fill(small_disk / "filling")
         reply = ask_until(run, True, 2000)
         assert (reply.status, reply.code()) == (503, "store_unreachable")
         assert set(readiness(keeper)) == {"store"}

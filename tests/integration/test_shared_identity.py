@@ -390,7 +390,7 @@ def test_a_second_link_of_a_run_is_refused_wherever_it_comes(origin, certificate
 # ---- revoked in the middle ----
 
 def test_a_revoked_run_is_cut_and_stays_out(keeper, origin):
-    origin.script = stream_for_ever
+    origin.script = upstream.stream_for_ever
     honest, liar = siege.join(keeper, "honest"), siege.join(keeper, "liar")
     for run in (honest, liar):
         run.gate.open(1)
@@ -422,14 +422,6 @@ def test_a_revoked_run_is_cut_and_stays_out(keeper, origin):
     assert honest.gate.next(1)[0] == link.DATA
     for run in (again, honest):
         run.close()
-
-
-def stream_for_ever(connection):
-    for _ in connection.requests():
-        connection.send(upstream.CHUNKED)
-        while True:
-            connection.send(upstream.chunk(b'data: {"x":1}\n\n'))
-            time.sleep(0.02)
 
 
 # ---- visitors at the control socket ----

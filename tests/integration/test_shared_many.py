@@ -10,6 +10,7 @@ import time
 import checks
 import crowd
 import harness
+import proc
 import pytest
 
 IS_ASAN = "asan" in harness.BUILD.name
@@ -119,16 +120,16 @@ def assert_cost(memory, keeper_kib):
 
 def taken(place, keeper):
     """What there is before anybody comes."""
-    return {"rss": crowd.rss_kib(keeper.pid), "descriptors": crowd.descriptors(keeper.pid),
+    return {"rss": proc.rss_kib(keeper.pid), "descriptors": proc.descriptors(keeper.pid),
             "mounts": harness.mounts(place)}
 
 
 def assert_nothing_left(place, keeper, runs, before):
     checks.wait_until(lambda: of_place(place) == [keeper.pid], 30)
-    checks.wait_until(lambda: crowd.descriptors(keeper.pid) == before["descriptors"])
+    checks.wait_until(lambda: proc.descriptors(keeper.pid) == before["descriptors"])
     assert listed(place, keeper) == 0
     if not IS_ASAN:  # whose allocator keeps what was freed
-        checks.wait_until(lambda: crowd.rss_kib(keeper.pid) < before["rss"] + BACK_KIB)
+        checks.wait_until(lambda: proc.rss_kib(keeper.pid) < before["rss"] + BACK_KIB)
     assert harness.mounts(place) == before["mounts"]
     assert not harness.cgroups(*runs.ids.values())
     assert sorted(os.listdir(place.workspace)) == ["crowd_agent"]
@@ -143,7 +144,7 @@ def test_a_thousand_runs_at_once(place, llm):
         began = time.monotonic()
         with gathered(place, keeper, RUNS) as runs:
             print(f"\n{RUNS} runs, started in {time.monotonic() - began:.1f} s")
-            idle_kib = (crowd.rss_kib(keeper.pid) - before["rss"]) / RUNS
+            idle_kib = (proc.rss_kib(keeper.pid) - before["rss"]) / RUNS
             assert_cost(runs.memory(), idle_kib)
             assert listed(place, keeper) == RUNS
             # Nothing is answered before everybody has asked: all are under way at the same time.
@@ -151,11 +152,11 @@ def test_a_thousand_runs_at_once(place, llm):
             assert runs.ask(1) == []
             assert llm.most_waiting == RUNS
             assert runs.ask(TURNS - 1) == []
-            print(f"keeper with all of them: {crowd.rss_kib(keeper.pid)} KiB, "
-                  f"{crowd.descriptors(keeper.pid)} descriptors")
+            print(f"keeper with all of them: {proc.rss_kib(keeper.pid)} KiB, "
+                  f"{proc.descriptors(keeper.pid)} descriptors")
             assert runs.end() == {0}
             assert_nothing_left(place, keeper, runs, before)
-            print(f"keeper afterwards: {crowd.rss_kib(keeper.pid)} KiB, at first {before['rss']}")
+            print(f"keeper afterwards: {proc.rss_kib(keeper.pid)} KiB, at first {before['rss']}")
         assert_identities(llm, runs, TURNS)
         assert_recorded(place, keeper, runs, TURNS)
 
@@ -188,7 +189,7 @@ def test_without_room_runs_are_refused_and_the_others_go_on(place, llm):
             links.append(crowd.Link(keeper, f"link-{len(links)}"))
             answer = links[-1].answer()
         assert answer.startswith(f"!the keeper has no room for another run: of its {DESCRIPTORS}")
-        assert crowd.descriptors(keeper.pid) > DESCRIPTORS * 2 // 3
+        assert proc.descriptors(keeper.pid) > DESCRIPTORS * 2 // 3
         assert runs.ask(2) == []  # control: there is still room for them
         place_run = place.popen("run", "-q", "--keeper", f"unix:{keeper.control}", "--", "true",
                                 stderr=-1, text=True)
@@ -199,7 +200,7 @@ def test_without_room_runs_are_refused_and_the_others_go_on(place, llm):
         for link in links:
             link.close()
         again = crowd.Link(keeper, "again")  # and when they are gone, there is room again
-        checks.wait_until(lambda: crowd.descriptors(keeper.pid) < DESCRIPTORS // 2)
+        checks.wait_until(lambda: proc.descriptors(keeper.pid) < DESCRIPTORS // 2)
         assert again.answer() == "+"
         again.close()
         assert runs.end() == {0}
@@ -214,7 +215,7 @@ def test_whoever_knocks_without_room_waits(place, llm):
         for _ in range(DESCRIPTORS):
             visitors.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
             visitors[-1].connect(str(keeper.control))
-        checks.wait_until(lambda: crowd.descriptors(keeper.pid) >= DESCRIPTORS)
+        checks.wait_until(lambda: proc.descriptors(keeper.pid) >= DESCRIPTORS)
         busy, began = keeper.busy_s(), time.monotonic()
         assert runs.ask(1) == []  # on the connections that they have
         time.sleep(max(0, began + 1 - time.monotonic()))  # a second of which it needs next to nothing

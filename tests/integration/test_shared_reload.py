@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import pathlib
 import secrets
 import signal
 import ssl
@@ -16,6 +15,7 @@ import handover
 import harness
 import link
 import origin as upstream
+import proc
 import pytest
 import shared
 import siege
@@ -510,15 +510,6 @@ def test_what_needs_a_restart_is_said(user_place, origin):
 
 # ---- many ----
 
-def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def resident(pid):
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) << 10
-
-
 def test_two_hundred_reloads_leave_nothing_behind(root_place, origin, https):
     origin.script = shared.answer_or_stream
     config = shared.merge(shared.llm(origin), shared.host(https))
@@ -539,12 +530,12 @@ def test_two_hundred_reloads_leave_nothing_behind(root_place, origin, https):
 
         for number in range(41):
             turn(number)
-        before = descriptors(pid), resident(pid)
+        before = proc.descriptors(pid), proc.rss_kib(pid)
         for number in range(41, 201):
             turn(number)
         assert https.requests[-1].values("x-key") == [shared.TOKEN]
-        checks.wait_until(lambda: descriptors(pid) <= before[0])
+        checks.wait_until(lambda: proc.descriptors(pid) <= before[0])
         if not shared.IS_SANITIZED:  # a sanitizer keeps what was freed
-            assert resident(pid) < before[1] + (2 << 20)
+            assert proc.rss_kib(pid) < before[1] + (2 << 10)
         finish(origin.connections[0], wire)
         assert reloads(keeper) == (201, 0)

@@ -1,24 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Runs of a shared keeper: who they are, what they are given, and how they end."""
-import pathlib
-
 import agent
 import checks
 import egress
 import origin as upstream
+import proc
 import pytest
 import shared
 
 POST = agent.post({"model": "m"})
 ENVIRON = "import os; result = dict(os.environ)"
-
-
-def is_alive(pid):
-    try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
 def both(origin, https):
@@ -173,7 +164,7 @@ def test_a_killed_supervisor_takes_its_run_with_it(place, origin):
             pids = run.pids()
             agent.as_root("kill", "-KILL", pids["supervisor"])
             for pid in pids.values():
-                checks.wait_until(lambda pid=pid: not is_alive(pid))
+                checks.wait_until(lambda pid=pid: not proc.is_alive(pid))
             checks.wait_until(lambda: keeper.run_ids() == ["r-2"])
             ended = [r["ended"] for r in keeper.outcomes(1, "r-1")]
             assert ended in (["owner_gone"], ["gate_gone"])  # whichever was seen first
@@ -208,7 +199,7 @@ def test_a_killed_keeper_breaks_streams_and_the_run_says_so(place, origin):
             keeper.kill()
             for wire in wires:
                 assert not shared.read_to_end(wire)[1]
-            checks.wait_until(lambda: not is_alive(gate))
+            checks.wait_until(lambda: not proc.is_alive(gate))
             for address in ("127.0.0.1", "::1"):
                 with pytest.raises(ConnectionRefusedError):
                     run.connect(address)

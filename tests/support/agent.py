@@ -14,6 +14,7 @@ import tempfile
 
 import checks
 import harness
+import proc
 
 PUPPET = (pathlib.Path(__file__).parent / "puppet.py").read_text()
 
@@ -359,8 +360,7 @@ def _children(pid):
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                stat = pathlib.Path("/proc", name, "stat").read_text()
-                if int(stat.rsplit(")", 1)[1].split()[1]) == pid:
+                if proc.parent(int(name)) == pid:
                     found.append(int(name))
     return found
 

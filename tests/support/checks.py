@@ -69,6 +69,13 @@ def wait_for_file(path, text="", seconds=WAIT):
     wait_until(holds, seconds)
 
 
+def fill(path):
+    """Writes a file until nothing more fits beside it."""
+    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 512):
+            pass
+
+
 def pids_of(marker):
     """The processes of this machine that have `marker` in their command line."""
     return [pid for pid, line in harness.processes().items() if marker in line]

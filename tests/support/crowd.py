@@ -2,6 +2,7 @@
 """Very many runs at once through one keeper, on this machine: who they are, what they cost, what
 they leave behind. For tests and for benchmarks."""
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import threading
 import time
 
 import harness
+import proc
 
 KEY = "sk-crowd-0123456789abcdef0123456789"
 TOKEN_KEY = "crowd-token-key-0123456789abcdef"
@@ -113,11 +115,8 @@ def parents():
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
-                text = pathlib.Path("/proc", name, "stat").read_text()
-            except OSError:
-                continue
-            found[int(name)] = int(text.rpartition(")")[2].split()[1])
+            with contextlib.suppress(OSError):
+                found[int(name)] = proc.parent(int(name))
     return found
 
 
@@ -126,15 +125,6 @@ def memory_kib(pid):
     text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
     lines = {line.split(":")[0]: int(line.split()[1]) for line in text.splitlines()[1:]}
     return lines["Pss"], lines["Private_Clean"] + lines["Private_Dirty"], lines["Rss"]
-
-
-def rss_kib(pid):
-    text = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS:"))
-
-
-def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 class Place:

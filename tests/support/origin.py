@@ -10,6 +10,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 
 WAIT = 60  # seconds; nothing here takes that long unless it hangs
 
@@ -177,6 +178,15 @@ def answer_all(connection):
     """The script that most tests want: each request gets a small reply."""
     for _ in connection.requests():
         connection.answer()
+
+
+def stream_for_ever(connection):
+    """Events without end, slowly."""
+    for _ in connection.requests():
+        connection.send(CHUNKED)
+        while True:
+            connection.send(chunk(b'data: {"x":1}\n\n'))
+            time.sleep(0.02)
 
 
 class Origin:

@@ -18,6 +18,7 @@ import checks
 import harness
 import link
 import origin as upstream
+import proc
 import run_token
 from run_token import FAR
 
@@ -136,7 +137,7 @@ class Keeper:
         checks.wait_until(is_there)
 
     def fds(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return proc.descriptors(self.process.pid)
 
     def fds_at_rest(self):
         """How many it has open when it has seen off whoever had left before this was asked."""
@@ -155,12 +156,10 @@ class Keeper:
         checks.wait_until(lambda: self.fds() == count, 60)
 
     def rss(self):
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+        return proc.rss_kib(self.process.pid) << 10
 
     def cpu(self):
-        words = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return proc.cpu_s(self.process.pid)
 
     def stop(self):
         """Ends it in order; it must have lived until then, and its records hold together."""
