@@ -4,7 +4,6 @@ keeper that is not the one it should be (INV-RUN-IDENTITY, INV-BOUNDED)."""
 import contextlib
 import itertools
 import re
-import signal
 import socket
 import ssl
 import struct
@@ -40,7 +39,7 @@ def refused(keeper, text, reason, why, run_id=None):
     record = keeper.refusals(reason)[before]  # written before anybody hears of it
     assert record["method"] == "LINK" and re.fullmatch(r"127\.0\.0\.1:\d+", record["host"])
     assert record.get("runId") == run_id  # what it claims is nobody's until it is proven
-    assert text not in keeper.audit.read_text() and text not in keeper.log.read_text()
+    assert text not in keeper.audit.read_text() and text not in keeper.stderr()
 
 
 # ---- tokens that are not good ----
@@ -292,9 +291,7 @@ def test_keys_are_changed_one_after_the_other(keeper):
     refused(keeper, old("before"), "token_invalid", "not valid")
     # A configuration that cannot be read changes nothing.
     keeper.keeper["link_keys"] = {"k1": "env:NO_SUCH_VARIABLE"}
-    keeper.write()
-    keeper.process.send_signal(signal.SIGHUP)
-    keeper.wait_for("reload_failed")
+    keeper.reload(event="reload_failed")
     refused(keeper, old("late"), "token_invalid", "not valid")
     siege.come_in(keeper, new("latest")).close()
     for caller in both:

@@ -621,7 +621,7 @@ def test_more_visitors_than_descriptors(origin):
     prefix = ["prlimit", "--nofile=60:60", "--"]
     made = siege.Keeper(origin)
     made.kill()
-    made.start(prefix)
+    made.start(prefix=prefix)
     try:
         honest = siege.join(made, "honest")
         visitors = [siege.Visitor(made) for _ in range(80)]

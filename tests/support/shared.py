@@ -71,7 +71,7 @@ class Keeper:
     """`warder keeper` with a configuration of the test's own; start() starts it."""
 
     def __init__(self, place, config=None, env=None):
-        if not (place.top / "warder-keeper").exists():
+        if place.binary != str(harness.BUILD / "src" / "warder") and not (place.top / "warder-keeper").exists():
             place.install()
         self.place = place
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="k", dir=place.top))
@@ -96,12 +96,12 @@ class Keeper:
     def configure(self, more):
         """Changes the file, object by object; a member that is None is taken away."""
         self.config = _strip(merge(self.config, more))
-        self.write(json.dumps(self.config))
+        self.write()
 
-    def write(self, text):
+    def write(self, text=None):
         """Puts the file in place as an editor does: all of it or nothing."""
         new = self.top / "keeper.json.new"
-        new.write_text(text)
+        new.write_text(text or json.dumps(self.config))
         new.chmod(0o600)
         self.place.own(new)
         new.rename(self.file)
@@ -181,9 +181,10 @@ class Keeper:
         return status
 
     def end(self):
-        """SIGTERM, twice: it ends at once."""
+        """SIGTERM, twice: it ends at once. The second after the first was heard, or it would be the same."""
         if self.is_alive():
             self.send(signal.SIGTERM)
+            checks.wait_until(lambda: not self.is_alive() or "draining" in self.stderr(), 60)
             with contextlib.suppress(ProcessLookupError, subprocess.CalledProcessError):
                 self.send(signal.SIGTERM)
         return self.wait()
@@ -243,9 +244,11 @@ class Keeper:
         assert status == 200, text
         return metrics.check_metrics(text)
 
-    def records(self, event=None):
-        found = agent.read_audit(self.audit)
-        return found if event is None else agent.events(found, event)
+    def records(self, event=None, **wanted):
+        """Those of an event, or all, which have these members."""
+        if event:
+            wanted["event"] = event
+        return [r for r in agent.read_audit(self.audit) if all(r.get(k) == v for k, v in wanted.items())]
 
     def outcomes(self, count, run_id=None):
         """How so many requests have ended, of a run or of all, when that is written."""

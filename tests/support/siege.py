@@ -2,24 +2,17 @@
 """A shared keeper and those who attack it: at its control socket, on a link, at its door."""
 import array
 import contextlib
-import json
-import os
-import pathlib
-import signal
 import socket
 import ssl
 import struct
-import subprocess
-import tempfile
-import time
 
 import agent
 import checks
 import harness
 import link
-import origin as upstream
 import proc
 import run_token
+import shared
 from run_token import FAR
 
 KEYS = {"k1": "the first key, 0123456789abcdef", "k2": "the second key, 0123456789abcdef"}
@@ -37,86 +30,40 @@ def token(run_id, attempt=0, expiry=FAR, key=KEYS["k1"]):
 
 # ---- the keeper ----
 
-class Keeper:
-    """`warder keeper` as a process, with its configuration, log and records."""
+class Keeper(shared.Keeper):
+    """A keeper that serves from the start, in a place of its own; counted and weighed while it is
+    attacked. What is changed in its configuration counts from the next write() or reload()."""
 
     def __init__(self, origin=None, certificates=None, env=None, **config):
-        self.top = pathlib.Path(tempfile.mkdtemp(prefix="warder-siege-", dir="/tmp"))
-        os.chmod(self.top, 0o755)
-        self.path = self.top / "k.sock"
-        self.audit = self.top / "audit.jsonl"
-        self.ca = certificates and certificates.ca
-        self.port = self._port_holder = None
-        self.process = None
-        self.env = {"PATH": harness.PATH, "HOME": str(self.top), "SANDBOX_ENABLED": "1",
-                    **agent.KEY_ENV, **{k.upper(): v for k, v in KEYS.items()}, **(env or {})}
-        self.keeper = {"control": f"unix:{self.path}", "store": f"sqlite:{self.top}/k.db",
-                       "log": "json", "link_keys" if certificates else "token_keys": {"k1": "env:K1"},
-                       **config.pop("keeper", {})}
-        self.config = {"audit": {"file": str(self.audit)}, **config}
+        place = harness.Place("root" if harness.IS_ROOT else "user", harness.BUILD / "src" / "warder")
+        settings = {"link_keys" if certificates else "token_keys": {"k1": "env:K1"}, **config.pop("keeper", {})}
         if origin:
-            self.config.setdefault("llm", {"upstream": origin.url, "key": agent.KEY_SOURCE})
+            config.setdefault("llm", {"upstream": origin.url, "key": agent.KEY_SOURCE})
+        super().__init__(place, {**config, "keeper": settings},
+                         {"PATH": harness.PATH, "HOME": str(place.home), "SANDBOX_ENABLED": "1", **agent.KEY_ENV,
+                          **{k.upper(): v for k, v in KEYS.items()}, **(env or {})})
         if certificates:
-            self._port_holder, self.port = upstream.refusing_port()
-            self.keeper.update({"listen": f"tls:127.0.0.1:{self.port}",
-                                "cert": str(certificates.top / "keeper.pem"),
-                                "cert_key": f"file:{certificates.top / 'keeper.key'}"})
+            self.listen(certificates)
         self.start()
 
-    def start(self, prefix=()):
-        self.write()
-        self.log = self.top / f"log.{time.monotonic_ns()}"
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                [*prefix, harness.BUILD / "src" / "warder-keeper", "keeper", "--config",
-                 self.top / "k.json"], env=self.env, stderr=log, stdout=log, stdin=subprocess.DEVNULL)
-        self.wait_for("ready")
+    @property
+    def keeper(self):
+        return self.config["keeper"]
 
-    def write(self):
-        (self.top / "k.json").write_text(json.dumps({**self.config, "keeper": self.keeper}))
+    def reload(self, more=None, event="reloaded"):
+        self.write()
+        return super().reload(more, event)
 
     def notices(self, event=None):
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()
-                 if line.startswith("{")]
-        return [line for line in lines if event in (None, line["event"])]
-
-    def wait_for(self, event, count=1):
-        def is_there():
-            assert self.process.poll() is None, self.log.read_text()
-            found = self.notices(event)
-            return found if len(found) >= count else None
-        return checks.wait_until(is_there, 60)
-
-    def reload(self):
-        count = len(self.notices("reloaded"))
-        self.write()
-        self.process.send_signal(signal.SIGHUP)
-        self.wait_for("reloaded", count + 1)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def warder(self, *argv):
-        return subprocess.run([harness.BUILD / "src" / "warder", *map(str, argv)], check=False,
-                              capture_output=True, text=True, timeout=60, env=self.env)
-
-    def ask(self, verb, *words):
-        return self.warder(verb, "--keeper", f"unix:{self.path}", *words)
+        return self.log(event)
 
     def runs(self):
-        done = self.ask("ps", "--json")
-        assert done.returncode == 0, done
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return self.ps()
 
-    def revoke(self, run_id):
-        done = self.ask("revoke", run_id)
+    def revoke(self, run_id, **kwargs):
+        done = super().revoke(run_id, **kwargs)
         assert done.returncode == 0, done
-
-    def records(self, **wanted):
-        """Those that there are, once what is under way has been written."""
-        lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
-        return [r for r in lines if all(r.get(k) == v for k, v in wanted.items())]
+        return done
 
     def wait_for_record(self, count=1, **wanted):
         def is_there():
@@ -125,7 +72,7 @@ class Keeper:
         return checks.wait_until(is_there)
 
     def refusals(self, reason):
-        return self.records(event="decision", allowed=False, reason=reason)
+        return self.records("decision", allowed=False, reason=reason)
 
     def wait_for_refused_links(self, count, reason):
         """So many, on record one by one or, where they were many in a second, by their number."""
@@ -162,27 +109,14 @@ class Keeper:
         return proc.cpu_s(self.process.pid)
 
     def stop(self):
-        """Ends it in order; it must have lived until then, and its records hold together."""
-        assert self.process.poll() is None, self.log.read_text()
-        self.process.send_signal(signal.SIGTERM)
-        checks.wait_until(lambda: self.notices("draining"), 40)
-        self.process.send_signal(signal.SIGTERM)  # the second time it means at once
-        try:
-            status = self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-        text = self.log.read_text()
-        assert status == 0 and "Sanitizer" not in text and "runtime error" not in text, text
-        done = self.warder("audit", "verify", self.audit)
-        assert done.returncode == 0, done
+        """Ends it; it must have lived until then, and its records hold together."""
+        assert self.is_alive(), self.stderr()
+        assert self.end() == 0, self.stderr()
+        self.verify()
 
     def close(self):
-        if self.process and self.process.poll() is None:
-            self.kill()
-        if self._port_holder:
-            self._port_holder.close()
-        subprocess.run(["rm", "-rf", str(self.top)], check=True)
+        super().close()
+        self.place.remove()
 
 
 @contextlib.contextmanager
