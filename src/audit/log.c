@@ -2,6 +2,7 @@
 /* Appending to the audit log. */
 #include "audit/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -291,12 +292,26 @@ int audit_mend(struct audit_log *log)
 	return r;
 }
 
+/* However long the texts are that somebody sends, a draft is no larger than a record may be. */
+// clang-format off
+#define EVENT(name, help)            static_assert(sizeof(#name) + 2
+#define TEXT(field, key, most, help) + (most) + sizeof(key) + 5
+#define NUMBER(field, key, help)     + 20 + sizeof(key) + 3
+#define FLAG(field, key, help)       + sizeof("false") + sizeof(key) + 3
+#define END                          < AUDIT_RECORD_MAX - CHAIN_MAX, "a record has room for its fields");
+#include "audit/events.def"
+#undef EVENT
+#undef TEXT
+#undef NUMBER
+#undef FLAG
+#undef END
+// clang-format on
+
 /* A draft that finds no room leaves nothing, and the next flush fails. */
 static void end_draft(struct audit_log *log, size_t start)
 {
 	buf_add_text(&log->drafts, "\n");
-	if (log->drafts.len < log->drafts.max &&
-	    log->drafts.len - start <= AUDIT_RECORD_MAX - CHAIN_MAX)
+	if (log->drafts.len < log->drafts.max)
 		return;
 	log->drafts.len = start;
 	log->is_full = true;
@@ -309,9 +324,9 @@ static void end_draft(struct audit_log *log, size_t start)
 		size_t start = log->drafts.len;                                                    \
                                                                                                    \
 		buf_add_text(&log->drafts, "\"" #name "\"");
-#define TEXT(field, key, help)                                                                     \
+#define TEXT(field, key, most, help)                                                               \
 	if (event->field.data)                                                                     \
-		json_string(&json, key, event->field.data, event->field.len);
+		json_string_cut(&json, key, event->field.data, event->field.len, most);
 #define NUMBER(field, key, help)                                                                   \
 	if (event->field != AUDIT_UNSET)                                                           \
 		json_number(&json, key, event->field);

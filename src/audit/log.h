@@ -48,10 +48,10 @@ int audit_open(struct audit_log *log, const char *path, enum audit_durability du
 	       struct err *err) must_check;
 void audit_close(struct audit_log *log);
 
-#define EVENT(name, help)        struct audit_##name {
-#define TEXT(field, key, help)   struct bytes field;
-#define NUMBER(field, key, help) int64_t field;
-#define FLAG(field, key, help)   bool field;
+#define EVENT(name, help)            struct audit_##name {
+#define TEXT(field, key, most, help) struct bytes field;
+#define NUMBER(field, key, help)     int64_t field;
+#define FLAG(field, key, help)       bool field;
 #define END                                                                                        \
 	}                                                                                          \
 	;
@@ -68,7 +68,7 @@ void audit_close(struct audit_log *log);
  */
 #define EVENT(name, help)                                                                          \
 	void audit_add_##name(struct audit_log *log, const struct audit_##name *event);
-#define TEXT(field, key, help)
+#define TEXT(field, key, most, help)
 #define NUMBER(field, key, help)
 #define FLAG(field, key, help)
 #define END

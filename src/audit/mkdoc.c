@@ -18,9 +18,9 @@ int main(void)
 	       "header value or\na secret. Keys that do not apply are left out.\n");
 #define EVENT(name, help)                                                                          \
 	printf("\n## `" #name "`: " help "\n\n| key | type | meaning |\n|---|---|---|\n");
-#define TEXT(field, key, help)   printf("| `" key "` | string | " help " |\n");
-#define NUMBER(field, key, help) printf("| `" key "` | number | " help " |\n");
-#define FLAG(field, key, help)   printf("| `" key "` | true or false | " help " |\n");
+#define TEXT(field, key, most, help) printf("| `" key "` | string | " help " |\n");
+#define NUMBER(field, key, help)     printf("| `" key "` | number | " help " |\n");
+#define FLAG(field, key, help)       printf("| `" key "` | true or false | " help " |\n");
 #define END
 #include "audit/events.def"
 	return fflush(stdout) == EOF;

@@ -31,44 +31,52 @@ static bool is_plain(char c)
 	return (unsigned char)c >= 0x20 && (unsigned char)c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Writes one character of the input that is not plain; returns its length. */
-static size_t add_special(struct buf *out, const char *s, size_t len)
+/* How one character of the input is written that is not plain; returns its length. */
+static size_t format_special(const char *s, size_t len, char ret_text[8])
 {
 	const char *escape = short_escape(*s);
 	size_t n = utf8_sequence(s, len);
-	char text[8];
 
 	if (escape) {
-		buf_add_text(out, escape);
+		snprintf(ret_text, 8, "%s", escape);
 	} else if (n == 0) {
-		buf_add_text(out, replacement);
+		snprintf(ret_text, 8, "%s", replacement);
 		n = 1;
 	} else if (n == 1) { /* a control character, or DEL */
-		snprintf(text, sizeof(text), "\\u%04x", (unsigned char)*s);
-		buf_add_text(out, text);
+		snprintf(ret_text, 8, "\\u%04x", (unsigned char)*s);
 	} else if (n == 2 && (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0) {
 		/* C1 control characters, on which a terminal acts as on others */
-		snprintf(text, sizeof(text), "\\u%04x", (unsigned char)s[1]);
-		buf_add_text(out, text);
+		snprintf(ret_text, 8, "\\u%04x", (unsigned char)s[1]);
 	} else {
-		buf_add(out, s, n);
+		memcpy(ret_text, s, n); /* four at most */
+		ret_text[n] = '\0';
 	}
 	return n;
 }
 
-static void add_quoted(struct buf *out, const char *s, size_t len)
+/* Whole characters, as long as what is written of them has at most `left` bytes. */
+static void add_quoted(struct buf *out, const char *s, size_t len, size_t left)
 {
+	char special[8];
 	size_t i = 0;
 
 	buf_add(out, "\"", 1);
 	while (i < len) {
-		size_t start = i;
+		size_t start = i, read, written;
 
-		while (i < len && is_plain(s[i]))
+		while (i < len && i - start < left && is_plain(s[i]))
 			i++;
 		buf_add(out, s + start, i - start);
-		if (i < len)
-			i += add_special(out, s + i, len - i);
+		left -= i - start;
+		if (i == len || is_plain(s[i]))
+			break;
+		read = format_special(s + i, len - i, special);
+		written = strlen(special);
+		if (written > left)
+			break;
+		buf_add(out, special, written);
+		left -= written;
+		i += read;
 	}
 	buf_add(out, "\"", 1);
 }
@@ -78,7 +86,7 @@ static void begin_value(struct json *json, const char *key)
 	if (json->needs_comma)
 		buf_add(json->out, ",", 1);
 	if (key) {
-		add_quoted(json->out, key, strlen(key));
+		add_quoted(json->out, key, strlen(key), SIZE_MAX);
 		buf_add(json->out, ":", 1);
 	}
 	json->needs_comma = true;
@@ -99,8 +107,13 @@ void json_close(struct json *json, char bracket)
 
 void json_string(struct json *json, const char *key, const char *bytes, size_t len)
 {
+	json_string_cut(json, key, bytes, len, SIZE_MAX);
+}
+
+void json_string_cut(struct json *json, const char *key, const char *bytes, size_t len, size_t most)
+{
 	begin_value(json, key);
-	add_quoted(json->out, bytes, len);
+	add_quoted(json->out, bytes, len, most);
 }
 
 void json_text(struct json *json, const char *key, const char *text)

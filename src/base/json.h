@@ -17,6 +17,9 @@ struct json {
 void json_open(struct json *json, const char *key, char bracket);
 void json_close(struct json *json, char bracket);
 void json_string(struct json *json, const char *key, const char *bytes, size_t len);
+/* Of which at most so many bytes are written, between the quotes. */
+void json_string_cut(struct json *json, const char *key, const char *bytes, size_t len,
+		     size_t most);
 void json_text(struct json *json, const char *key, const char *text);
 void json_number(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);

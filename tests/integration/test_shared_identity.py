@@ -13,6 +13,7 @@ import re
 import resource
 import select
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -166,6 +167,26 @@ def test_what_a_gate_says_it_refused_is_on_its_own_account(keeper):
 
 
 # ---- a gate that breaks the rules ----
+
+@pytest.mark.parametrize("texts", [
+    ("made_up", "GET", "a.test", "/" + '"' * 4000), ("made_up", "GET", "a.test", "/" + "\\" * 4000),
+    ("made_up", "GET", "a.test", "/" + "x" * 4000), ("made_up" * 550, "GET", "a.test", "/"),
+    ("made_up", "G" * 4000, "a.test", "/")])
+def test_a_record_that_a_gate_makes_large_is_its_own(keeper, texts):
+    """What others have asked for in the same turn is decided, recorded and done."""
+    honest, liar = siege.join(keeper, "honest"), siege.join(keeper, "liar")
+    keeper.process.send_signal(signal.SIGSTOP)  # they are heard in one turn
+    liar.gate.send(link.REFUSED, 1, b"".join(map(link.text, texts)))
+    honest.gate.open(1)
+    keeper.process.send_signal(signal.SIGCONT)
+    assert honest.gate.reply(1).status == 200
+    for record in keeper.wait_for_record(event="decision", runId="liar", allowed=False):
+        for key, text in zip(("reason", "method", "host", "path"), texts):
+            assert text.startswith(record[key]) and record[key]
+    assert not keeper.notices("audit_failed")
+    for run in (honest, liar):
+        run.close()
+
 
 def open_and(*messages):
     return lambda gate: [gate.send(link.OPEN, 1, link.head(framing=link.CHUNKED, items=[

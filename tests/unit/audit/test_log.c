@@ -296,6 +296,38 @@ static void a_batch_has_a_limit(void **state)
 	audit_close(&log);
 }
 
+/* Whatever the texts are: it is recorded, and nothing else is in doubt. */
+static void no_text_is_too_long(void **state)
+{
+	static const char fillers[] = { 'x', '"', '\\', '\x1f', '\xff' };
+	static char filled[16384];
+	struct bytes longest = { filled, sizeof(filled) };
+	struct audit_decision decision = { longest, INT64_MAX, INT64_MAX, longest, longest,
+					   longest, true,      longest,   longest };
+	struct audit_outcome outcome = { .run_id = longest,
+					 .status = INT64_MIN + 1,
+					 .ended = longest,
+					 .account = longest,
+					 .model = longest,
+					 .call_id = longest,
+					 .cost = longest };
+	struct audit_log log;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(audit_open(&log, path, AUDIT_WRITE, &err), 0);
+	for (size_t i = 0; i < ARRAY_LEN(fillers); i++) {
+		memset(filled, fillers[i], sizeof(filled));
+		audit_add_decision(&log, &decision);
+		audit_add_outcome(&log, &outcome);
+		assert_int_equal(write_one(&log, (int64_t)i), 0);
+	}
+	audit_close(&log);
+	assert_int_equal(verify_text(text, read_log(text, sizeof(text))).records,
+			 3 * ARRAY_LEN(fillers));
+	assert_int_equal(first_fault.problem, AUDIT_FINE);
+}
+
 static void nothing_is_added_to_a_log_that_is_damaged(void **state)
 {
 	struct audit_log log;
@@ -418,7 +450,7 @@ int main(void)
 		  FRESH(many_writers_make_one_chain),
 		  FRESH(a_record_that_does_not_fit_leaves_nothing),
 		  FRESH(what_has_happened_survives_a_full_disk), FRESH(a_batch_has_a_limit),
-		  FRESH(nothing_is_added_to_a_log_that_is_damaged),
+		  FRESH(no_text_is_too_long), FRESH(nothing_is_added_to_a_log_that_is_damaged),
 		  FRESH(what_was_begun_is_removed_and_on_record),
 		  FRESH(what_no_writer_has_begun_stays), FRESH(a_cut_is_not_covered_up),
 		  FRESH(a_link_is_not_followed));

@@ -29,6 +29,32 @@ static void strings_are_escaped(void **state)
 	becomes("\xe2\x82", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
+static void is_cut_to(const char *bytes, size_t most, const char *expected)
+{
+	struct buf text;
+	struct json json = { .out = &text };
+
+	buf_init(&text, 1024);
+	json_string_cut(&json, NULL, bytes, strlen(bytes), most);
+	assert_string_equal(text.data, expected);
+	buf_fini(&text);
+}
+
+/* What is written counts, and half a character is none. */
+static void strings_are_cut(void **state)
+{
+	(void)state;
+	is_cut_to("plain", 5, "\"plain\"");
+	is_cut_to("plain", 4, "\"plai\"");
+	is_cut_to("plain", 0, "\"\"");
+	is_cut_to("a\"b", 3, "\"a\\\"\"");
+	is_cut_to("a\"b", 2, "\"a\"");
+	is_cut_to("\x1f\x1f", 12, "\"\\u001f\\u001f\"");
+	is_cut_to("\x1f\x1f", 11, "\"\\u001f\"");
+	is_cut_to("\xc3\xa4\xc3\xa4x", 3, "\"\xc3\xa4\"");
+	is_cut_to("\xff", 2, "\"\"");
+}
+
 static void values_nest(void **state)
 {
 	struct buf text;
@@ -52,5 +78,5 @@ static void values_nest(void **state)
 
 int main(void)
 {
-	RUN_TESTS(TEST(strings_are_escaped), TEST(values_nest));
+	RUN_TESTS(TEST(strings_are_escaped), TEST(strings_are_cut), TEST(values_nest));
 }
