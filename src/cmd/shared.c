@@ -240,7 +240,7 @@ static int serve(struct shared *shared, struct charter *charter, struct err *err
 		r = stages[i](shared, config, err);
 	if (r == 0) {
 		shared_set_reconciler(shared, config);
-		shared_say(shared, NOTICE_READY, shared->control_path, clock_now_ms());
+		shared_say_served(shared, NOTICE_READY, shared->control_path, clock_now_ms());
 		notify_ready(&shared->notify, "ready");
 		r = keeper_serve(&shared->keeper);
 		if (r < 0)

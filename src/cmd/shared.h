@@ -107,6 +107,10 @@ void shared_on_arriving_due(struct loop_timer *timer, uint64_t now_ms);
 void shared_reload(struct shared *shared, uint64_t now_ms);
 void shared_on_reload_due(struct loop_timer *timer, uint64_t now_ms);
 
+/* A line about a configuration that counts now, and another where that allows nothing. */
+void shared_say_served(struct shared *shared, enum notice_event event, const char *text,
+		       uint64_t now_ms);
+
 /* ---- shared.c ---- */
 
 void shared_set_reconciler(struct shared *shared, const struct shared_config *config);

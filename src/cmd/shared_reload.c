@@ -71,6 +71,15 @@ static void say_what_stays(struct shared *shared, const struct shared_config *co
 		shared_say(shared, NOTICE_RESTART_NEEDED, names, now_ms);
 }
 
+/* That may be meant: an empty file cuts everything off. */
+void shared_say_served(struct shared *shared, enum notice_event event, const char *text,
+		       uint64_t now_ms)
+{
+	shared_say(shared, event, text, now_ms);
+	if (!shared_config_allows_any(shared_charter_config(shared->keeper.charter)))
+		shared_say(shared, NOTICE_NOTHING_ALLOWED, NULL, now_ms);
+}
+
 /* ---- what changes ---- */
 
 /* Every run has new terms for what it asks from now on. */
@@ -99,7 +108,7 @@ static void change(struct shared *shared, struct charter *charter, struct tls_se
 	renew_runs(&shared->keeper, now_ms);
 	shared_set_reconciler(shared, config);
 	shared->keeper.metrics.reloads[METRICS_RESULT_DONE]++;
-	shared_say(shared, NOTICE_RELOADED, NULL, now_ms);
+	shared_say_served(shared, NOTICE_RELOADED, NULL, now_ms);
 	say_what_stays(shared, config, now_ms);
 	notify_ready(&shared->notify, "ready");
 }

@@ -276,6 +276,15 @@ int shared_config_check(const struct shared_config *config, struct err *err)
 	return r < 0 ? r : keeper_config_check(&config->keeper, err);
 }
 
+bool shared_config_allows_any(const struct shared_config *config)
+{
+	bool is_any = config->keeper.llm_count > 0 || config->keeper.secret_count > 0;
+
+	for (size_t i = 0; i < config->keeper.rule_count; i++)
+		is_any = is_any || config->keeper.rules[i].is_allow;
+	return is_any;
+}
+
 void shared_config_print_help(FILE *out)
 {
 	options_print_help(&table, out);

@@ -9,9 +9,9 @@
 #include "config/file.h"
 #include "config/keeper_config.h"
 
-#define SHARED_USERS_MAX      64
-#define SHARED_KEYS_MAX 8
-#define SHARED_KEY_ID_MAX     32
+#define SHARED_USERS_MAX  64
+#define SHARED_KEYS_MAX   8
+#define SHARED_KEY_ID_MAX 32
 
 enum shared_scheme {
 	SHARED_UNIX = 1,
@@ -38,7 +38,7 @@ struct shared_config {
 	uint64_t control_mode;
 	const char *control_users[SHARED_USERS_MAX]; /* names, or numbers as text */
 	size_t control_user_count;
-	const char *cert, *cert_key; /* a file, a source */
+	const char *cert, *cert_key;                  /* a file, a source */
 	struct shared_key_list token_keys, link_keys; /* of requests' tokens, and of links' */
 	const char *store; /* a URL, or the source of one; NULL: the default */
 	uint64_t reconcile_every_ms, reconcile_grace_ms, drain_ms;
@@ -65,14 +65,18 @@ int shared_config_add_file(struct shared_config *config, const struct config_fil
 /* What can only be judged when everything has been read. */
 int shared_config_check(const struct shared_config *config, struct err *err) must_check;
 
+/* Whether anything can be reached: an LLM, or a host by a rule or for a secret. */
+bool shared_config_allows_any(const struct shared_config *config);
+
 /* Whether the store's URL is to be read from somewhere: env:NAME or file:PATH. */
 bool shared_store_is_source(const char *store);
 
 /*
  * Everything that a keeper is told: a command line, and the file that it names, which counts
- * less. Asked for help, nothing else is looked at. The config borrows from both, so *ret_file,
- * which has the values of secrets, outlives it; config_file_fini and shared_config_fini are owed
- * in any case. It may be called again, for a new pair, as often as the file changes.
+ * less; a command line alone has to allow something. Asked for help, nothing else is looked at. The
+ * config borrows from both, so *ret_file, which has the values of secrets, outlives it;
+ * config_file_fini and shared_config_fini are owed in any case. It may be called again, for a new
+ * pair, as often as the file changes.
  */
 int shared_config_read(struct shared_config *config, struct config_file *ret_file, int argc,
 		       char **argv, struct err *err) must_check;

@@ -2,6 +2,16 @@
 /* A shared keeper's command line and the file that it names, together. */
 #include "config/shared_config.h"
 
+#include <errno.h>
+
+/* A file may say that nothing is allowed; who says nothing at all has forgotten something. */
+static int say_of_nothing(struct err *err)
+{
+	return err_say(err, EINVAL,
+		       "keeper: nothing to serve: --config FILE, or --llm URL, --allow-net HOST or "
+		       "--secret NAME=SOURCE@HOSTS");
+}
+
 int shared_config_read(struct shared_config *config, struct config_file *ret_file, int argc,
 		       char **argv, struct err *err)
 {
@@ -14,6 +24,8 @@ int shared_config_read(struct shared_config *config, struct config_file *ret_fil
 	path = config->config;
 	if (config->help)
 		return 0;
+	if (r == 0 && !path && !shared_config_allows_any(config))
+		return say_of_nothing(err);
 	if (r == 0 && path) {
 		r = config_file_read(path, ret_file, err);
 		if (r == 0)

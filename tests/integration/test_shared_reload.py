@@ -299,6 +299,31 @@ def test_a_new_value_is_scrubbed_and_the_old_one_is_not_sent_any_more(user_place
         assert [r.values("x-key") for r in https.requests] == [[shared.TOKEN], [OTHER]]
 
 
+# ---- nothing at all ----
+
+def test_who_names_nothing_has_forgotten_something(user_place):
+    user_place.install()
+    for options in ((), ("--store", "memory:")):
+        done = user_place.warder("keeper", *options)
+        assert done.returncode == 125
+        checks.assert_one_line(done.stderr, "keeper: nothing to serve: --config FILE, or --llm URL")
+
+
+def test_a_file_may_cut_everything_off(user_place, origin):
+    with shared.keeper(user_place, {"dns": "explain"}) as keeper, keeper.run() as run:
+        assert keeper.wait_for("nothing_allowed")["level"] == "warn"
+        with pytest.raises((OSError, AssertionError)):
+            run.ask(POST)  # there is no LLM that it could listen for
+        keeper.reload(shared.llm(origin))
+        with keeper.run() as later:
+            assert later.ask(POST).status == 200
+            assert len(keeper.log("nothing_allowed")) == 1  # the control: something is
+            keeper.reload({"llm": None})
+            assert later.ask(POST).status == 404
+        assert [line["event"] for line in keeper.log() if not line["event"].startswith("run_")] == [
+            "ready", "nothing_allowed", "reloaded", "reloaded", "nothing_allowed"]
+
+
 # ---- files that cannot be used ----
 
 def spoil_json(keeper):

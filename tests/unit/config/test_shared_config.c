@@ -412,6 +412,41 @@ static void help_looks_at_nothing_else(void **state)
 	config_file_fini(&file);
 }
 
+/* What a command line has to say, and a file has not. */
+static void something_is_to_be_served(void **state)
+{
+	static const char *const lines[][2] = {
+		{ "--llm=http://l:4000", NULL },
+		{ "--allow-net=a.test", NULL },
+		{ "--secret=A=env:A@a.test", NULL },
+		{ NULL, "nothing to serve" },
+		{ "--store=memory:", "nothing to serve" },
+		{ "--deny-net=a.test", "nothing to serve" },
+		{ "--no-such-option", "no-such-option" },
+	};
+	struct shared_config config;
+	struct config_file file;
+	struct err err = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+		const char *argv[] = { "keeper", lines[i][0], NULL };
+		int r = shared_config_read(&config, &file, lines[i][0] ? 2 : 1, (char **)argv,
+					   &err);
+
+		assert_int_equal(r, lines[i][1] ? -EINVAL : 0);
+		if (lines[i][1])
+			assert_non_null(strstr(err.text, lines[i][1]));
+		assert_int_equal(shared_config_allows_any(&config), r == 0);
+		shared_config_fini(&config);
+		config_file_fini(&file);
+	}
+	assert_int_equal(read_file("{}", NULL, &config, &file, &err), 0);
+	assert_false(shared_config_allows_any(&config));
+	shared_config_fini(&config);
+	config_file_fini(&file);
+}
+
 int main(void)
 {
 	RUN_TESTS(TEST(defaults_are_there), TEST(options_arrive), TEST(what_is_wrong_is_said),
@@ -419,5 +454,5 @@ int main(void)
 		  TEST(what_belongs_together_is_checked), TEST(there_are_eight_keys),
 		  TEST(a_file_says_the_same), TEST(a_file_is_read_again_and_again),
 		  TEST(each_file_is_for_somebody), TEST(a_run_takes_no_keeper),
-		  TEST(help_looks_at_nothing_else));
+		  TEST(help_looks_at_nothing_else), TEST(something_is_to_be_served));
 }
