@@ -330,7 +330,7 @@ def test_who_never_comes_in_is_not_waited_for(root_place, origin, door):
 def test_runs_of_other_machines_under_load(root_place, origin, bank, door):
     """None of those that begin all the time is refused, or cut off."""
     keepers = [start_with_door(root_place, origin, door)]
-    crowd, numbers = Crowd(), iter(range(1 << 30))
+    workers, numbers = load.Workers(), iter(range(1 << 30))
 
     def begin():
         caller = come_in(door, f"far-{next(numbers)}")
@@ -339,20 +339,20 @@ def test_runs_of_other_machines_under_load(root_place, origin, bank, door):
 
     with ending(*keepers):
         for _ in range(4):
-            crowd.start(begin)
+            workers.repeat(begin)
         try:
             for _ in range(5):
-                crowd.go_on(20)
+                workers.wait_for("done")
                 keepers.append(take_over(keepers[-1]))
-            crowd.go_on(20)
+            workers.wait_for("done")
         finally:
-            crowd.stop()
+            workers.stop()
         for keeper in keepers[:-1]:
             assert keeper.wait() == 0
         assert keepers[-1].end() == 0
         for keeper in keepers:
             assert not keeper.log("run_refused") and not keeper.log("token_refused"), keeper.stderr()
-    assert bank.count() == crowd.count
+    assert bank.count() == workers.answers["done"]
 
 
 # ---- when it does not work ----

@@ -7,9 +7,9 @@ import socket
 import threading
 
 import load
+import origin as upstream
 import pytest
 import shared
-import siege
 from handover import ending, successor, tls_settings
 
 SIGNALS = [signal.SIGHUP, signal.SIGTERM, signal.SIGINT]
@@ -55,7 +55,8 @@ def test_a_signal_while_the_store_is_waited_for(root_place, origin, number):
         keeper.reload()
         keeper.send(signal.SIGTERM)
         assert keeper.wait() == 0
-        assert [line["event"] for line in keeper.log()] == ["ready", "reloaded", "draining", "drained", "stopped"]
+        events = [line["event"] for line in keeper.log()]
+        assert events == ["ready", "reloaded", "draining", "drained", "stopped"]
 
 
 @contextlib.contextmanager
@@ -63,12 +64,13 @@ def held_up(keeper, certificates):
     """A successor whose key is not there yet; a function brings it."""
     pipe = keeper.top / "key"
     os.mkfifo(pipe)
-    settings = tls_settings(certificates, siege.free_port())
+    holder, port = upstream.refusing_port()
+    settings = tls_settings(certificates, port)
     settings["keeper"]["cert_key"] = f"exec:cat {pipe} 2>/dev/null"
     made = successor(keeper, settings)
     made.env["SANDBOX_ENABLED"] = "1"
     made.start("--take-over", wait=False)
-    with open(pipe, "wb", buffering=0) as key:  # it is being read
+    with holder, open(pipe, "wb", buffering=0) as key:  # it is being read
 
         def bring_key():
             with key:
