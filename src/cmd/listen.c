@@ -190,10 +190,10 @@ static int open_tcp(const struct addrinfo *place, int beside_fd, int *ret_fd)
 
 int listen_tcp_beside(const char *address, int beside_fd, int *ret_fd, struct err *err)
 {
-	struct addrinfo *found;
+	struct addrinfo *found = NULL;
 	int r = find_address(address, &found, err);
 
-	if (r < 0)
+	if (r < 0 || !found)
 		return r;
 	r = open_tcp(found, beside_fd, ret_fd);
 	freeaddrinfo(found);
@@ -250,10 +250,10 @@ static bool is_same(const union place *a, const union place *b)
 bool listen_is_at_address(int fd, const char *address)
 {
 	union place place, wanted = { .local.sun_family = AF_UNSPEC };
-	struct addrinfo *found;
+	struct addrinfo *found = NULL;
 	struct err ignored;
 
-	if (!find_place(fd, &place) || find_address(address, &found, &ignored) < 0)
+	if (!find_place(fd, &place) || find_address(address, &found, &ignored) < 0 || !found)
 		return false;
 	if (found->ai_addrlen <= sizeof(wanted))
 		memcpy(&wanted, found->ai_addr, found->ai_addrlen);
