@@ -2,10 +2,12 @@
 """A keeper that does not serve yet: what a signal does to it, and to the one whose place it takes."""
 import contextlib
 import os
+import select
 import signal
 import socket
 import threading
 
+import checks
 import load
 import origin as upstream
 import pytest
@@ -106,3 +108,22 @@ def test_a_successor_without_a_signal_takes_over(root_place, origin, certificate
         old.wait_for("handed_over")
         assert old.wait() == 0
         load.Run(new.path, "r-2").close()
+
+
+def test_a_successor_does_not_wait_for_ever(root_place, origin):
+    """It is given one thing after the other, each in time, and never all of it."""
+    keeper = shared.Keeper(root_place, shared.llm(origin))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(keeper.path)
+        server.listen()
+        keeper.start("--take-over", wait=False)
+        with ending(keeper), server.accept()[0] as sock:
+            assert sock.recv(64) == b"H"
+            with contextlib.suppress(BrokenPipeError):
+                for number in range(15):
+                    socket.send_fds(sock, [f"Lpart-{number}".encode()], [server.fileno()])
+                    if select.select([sock], [], [], 2)[0]:
+                        break
+            assert keeper.wait() == 125
+            checks.assert_one_line(keeper.stderr(), "within 10 s", "stays")
+        assert os.path.exists(keeper.path)
