@@ -14,6 +14,7 @@ import time
 import agent
 import checks
 import h2wire
+import harness
 import link
 import origin as upstream
 import pytest

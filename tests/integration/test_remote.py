@@ -4,6 +4,7 @@ keeper that is not the one it should be (INV-RUN-IDENTITY, INV-BOUNDED)."""
 import contextlib
 import itertools
 import re
+import signal
 import socket
 import ssl
 import struct
@@ -167,7 +168,7 @@ def test_strangers_do_not_fill_the_log(keeper):
 
 def test_a_keeper_that_is_drained_records_whom_it_sends_away(keeper):
     first = siege.come_in(keeper, siege.token("first"))
-    keeper.process.send_signal(signal.SIGTERM)
+    keeper.send(signal.SIGTERM)
     keeper.wait_for("draining")
     refused(keeper, siege.token("late"), "keeper_draining", "takes no more runs", "late")
     refused(keeper, siege.token("late")[:-1], "token_invalid", "not valid")
@@ -185,7 +186,7 @@ def test_a_keeper_that_is_drained_records_whom_it_sends_away(keeper):
         sock.close()
     gate.close()
     first.close()
-    assert keeper.process.wait(timeout=20) == 0
+    assert keeper.wait() == 0
     keeper.start()  # to be ended in order
 
 
@@ -318,10 +319,8 @@ def test_no_key_is_for_both(certificates, same):
     made = siege.keeper(None, certificates, keeper={"token_keys": {"other": "env:K2"}})
     with made as keeper:
         keeper.keeper["token_keys"] = {"other": same}
-        keeper.write()
-        keeper.process.send_signal(signal.SIGHUP)
-        keeper.wait_for("reload_failed")
-        done = subprocess.run([harness.BUILD / "src" / "warder-keeper", "keeper", "--config", keeper.top / "k.json"],
+        keeper.reload(event="reload_failed")
+        done = subprocess.run([harness.BUILD / "src" / "warder-keeper", "keeper", "--config", keeper.file],
                               env=keeper.env, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 125
         checks.assert_one_line(done.stderr, "is one for links and for requests at gates")

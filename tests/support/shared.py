@@ -113,9 +113,9 @@ class Keeper:
         self.env["SANDBOX_ENABLED"] = "1"
         copies = {name: self.place.write(self.top / name, (certificates.top / name).read_text(), 0o600)
                   for name in ("keeper.pem", "keeper.key")}
-        keys = self.config["keeper"].get("token_keys", {"k1": "env:TOKEN_KEY"})
+        keys = self.config["keeper"].get("link_keys", {"k1": "env:TOKEN_KEY"})
         self.configure({"keeper": {"listen": f"tls:127.0.0.1:{self.port}", "cert": str(copies["keeper.pem"]),
-                                   "cert_key": f"file:{copies['keeper.key']}", "token_keys": keys}})
+                                   "cert_key": f"file:{copies['keeper.key']}", "link_keys": keys}})
         return self
 
     # ---- the process ----
