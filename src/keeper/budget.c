@@ -2,7 +2,6 @@
 /* Budgets. */
 #include "keeper/budget.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,9 +64,14 @@ bool budget_take(struct budget *budget, struct budget_host *host, uint64_t bytes
 	return true;
 }
 
+/* What went past the end was not counted. */
+static void take_off(uint64_t *used, uint64_t bytes)
+{
+	*used -= bytes < *used ? bytes : *used;
+}
+
 void budget_give_back(struct budget *budget, struct budget_host *host, uint64_t bytes)
 {
-	assert(bytes <= budget->used && bytes <= host->used);
-	budget->used -= bytes;
-	host->used -= bytes;
+	take_off(&budget->used, bytes);
+	take_off(&host->used, bytes);
 }

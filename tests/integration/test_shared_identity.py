@@ -318,6 +318,23 @@ def test_messages_cut_off_anywhere_are_only_an_end(keeper):
     honest.close()
 
 
+def test_bodies_of_any_length_are_only_announced(origin, https):
+    """Together they are more than a number holds; none of it is ever sent."""
+    hosts = {"allow": ["api.test"], "connect_to": {"api.test:443": f"127.0.0.1:{https.port}"},
+             "upstream_ca": https.ca}
+    with siege.keeper(origin, **hosts) as keeper:
+        honest, liar = siege.join(keeper, "honest"), siege.join(keeper, "liar")
+        for number in range(1, 8):
+            liar.gate.send(link.OPEN, number, link.head("/x", kind=1, host="api.test:443", is_tls=1,
+                                                        length=1 << 62))
+        for number in range(1, 8):
+            liar.gate.send(link.ABORT, number)
+        assert liar.gate.ask(8, b"x", path="/x", kind=1, host="api.test:443", is_tls=1).status == 200
+        assert honest.gate.ask(1).status == 200
+        for run in (honest, liar):
+            run.close()
+
+
 def test_a_gate_that_opens_and_never_listens_is_bounded(keeper, origin):
     """As many exchanges as it likes, with replies that it never takes."""
     origin.script = lambda connection: [connection.answer(b"x" * 60000)

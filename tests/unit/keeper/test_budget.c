@@ -18,6 +18,10 @@ static void without_limits_everything_may_leave(void **state)
 	assert_true(budget_take(&budget, host, UINT64_MAX));
 	assert_true(budget_take(&budget, host, UINT64_MAX));
 	assert_int_equal(budget.used, UINT64_MAX);
+	/* What was only announced is given back, all of it. */
+	budget_give_back(&budget, host, UINT64_MAX);
+	budget_give_back(&budget, host, UINT64_MAX);
+	assert_int_equal(budget.used, 0);
 	budget_fini(&budget);
 }
 
