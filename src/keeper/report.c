@@ -2,11 +2,14 @@
 /* Reports to whoever started a run. */
 #include "keeper/report.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "config/keeper_words.h"
 
 #define WORDS_PACKET 32768 /* a packet must fit what a socket may hold, and a message */
+
+static_assert(SECRET_MAX + 1024 < LINK_HEAD_MAX, "so must the longest placeholder, with its name");
 
 static int send_text(const struct report_sink *sink, enum status_type type, const char *text)
 {
@@ -22,7 +25,7 @@ static int send_words(const struct report_sink *sink, const char *const *words, 
 	buf_init(&packet, STATUS_TEXT_MAX);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		buf_add(&packet, words[i], strlen(words[i]) + 1);
-		if (packet.len < WORDS_PACKET && i + 1 < count)
+		if (i + 1 < count && packet.len + strlen(words[i + 1]) < WORDS_PACKET)
 			continue;
 		r = sink->send(sink->owner, STATUS_WORDS,
 			       (struct bytes){ packet.data, packet.len });

@@ -43,6 +43,28 @@ def refused(keeper, text, reason, why, run_id=None):
     assert text not in keeper.audit.read_text() and text not in keeper.stderr()
 
 
+# ---- what a run is told ----
+
+def test_placeholders_of_any_length_are_told(origin, certificates):
+    """Each is as long as its secret; no message has more than it may have."""
+    values = {"SMALL": 20, "LARGE": 32600, "LARGEST": 65000}
+    secrets = {name: {"from": f"env:{name}", "hosts": ["api.test"]} for name in values}
+    env = {name: name.ljust(size, "x") for name, size in values.items()}
+    with siege.keeper(origin, certificates, env=env, secrets=secrets) as keeper:
+        caller = siege.call(keeper, siege.token("far"))
+        words = b""
+        while True:
+            kind, _, payload = caller.gate.receive()
+            if kind == link.NOTICE and payload[:1] == b"+":
+                break
+            if kind == link.NOTICE:
+                assert payload[:1] == b"W"
+                words += payload[1:]
+        told = dict(word.split("=", 1) for word in words.decode().split("\0") if "=" in word)
+        assert {name: len(told[name]) for name in values} == values
+        caller.close()
+
+
 # ---- tokens that are not good ----
 
 def test_a_good_token_opens_its_run(keeper, origin):
