@@ -8,6 +8,8 @@
 
 #define LIMITS_PER_SECOND UINT64_C(3600000) /* the rate that is one request a second */
 
+#define LIMITS_DURATION_DAYS 365 /* at most */
+
 struct limits {
 	uint64_t rate;  /* requests per hour, in thousandths: exact for a second's or a minute's */
 	uint64_t burst; /* requests at once after a pause; 0: one second's, at least one */

@@ -18,7 +18,7 @@
 #define RATE_MAX     (1000000 * LIMITS_PER_SECOND)
 #define COUNT_MAX    UINT64_C(1000000)
 #define BYTES_MAX    (UINT64_C(1) << 50)
-#define DURATION_MAX UINT64_C(31536000000) /* a year */
+#define DURATION_MAX (LIMITS_DURATION_DAYS * UINT64_C(86400000))
 
 static int parse_money(const char *text, uint64_t *ret_amount)
 {

@@ -4,8 +4,9 @@
  * functions, for the database is linked only by the program that needs it.
  *
  * Everything is written between begin and commit, and is there after the commit or not at all.
- * Reading needs neither. What fails returns -EIO and says why in `fault`; a transaction in which
- * something has failed is rolled back, and the next one may succeed.
+ * Reading needs neither. What is too old (store/store.h) goes as other things come. What fails
+ * returns -EIO and says why in `fault`; a transaction in which something has failed is rolled back,
+ * and the next one may succeed.
  */
 #ifndef STORE_JOURNAL_H
 #define STORE_JOURNAL_H
@@ -47,7 +48,8 @@ struct journal_ops {
 	int (*remove_hold)(struct journal *journal, const char *id);
 	int (*put_meter)(struct journal *journal, const char *name, uint64_t bytes, uint64_t spent);
 	int (*put_call)(struct journal *journal, const struct journal_call *call);
-	int (*put_run)(struct journal *journal, const char *run_id, uint64_t begun_ms);
+	int (*put_run)(struct journal *journal, const char *run_id, uint64_t begun_ms); /* a link */
+	int (*end_run)(struct journal *journal, const char *run_id); /* it has none any more */
 	int (*put_revocation)(struct journal *journal, const char *run_id);
 
 	/* What is not there is 0. */

@@ -513,6 +513,9 @@ static void close_run(struct store *store, const char *run_id, uint64_t now_ms)
 	run->has_link = false;
 	if (!local->journal)
 		return; /* nothing else remembers when it began */
+	/* One that is not written has ended for whoever opens the file next. */
+	if (store->is_reachable)
+		(void)!local_write_end(local, run_id);
 	table_remove(&local->runs, &run->entry);
 	free(run);
 }

@@ -80,10 +80,10 @@ struct revoked {
 
 struct local {
 	struct store store;
-	struct journal *journal; /* or NULL */
-	struct loop_timer timer; /* to write what waits, and to see whether that works again */
+	struct journal *journal;  /* or NULL */
+	struct loop_timer timer;  /* to write what waits, and to see whether that works again */
 	struct loop_timer burial; /* of what was left and nobody has asked for since */
-	bool is_loaded;          /* what the process before has left is here */
+	bool is_loaded;           /* what the process before has left is here */
 	struct table tallies, holds, kept, calls, runs, revoked;
 	struct {
 		struct tally *tallies;
@@ -153,6 +153,7 @@ bool local_load_tally(struct local *local, struct tally *tally) must_check;
 bool local_write(struct local *local) must_check; /* all that has changed, or a probe */
 bool local_write_run(struct local *local, const char *run_id,
 		     uint64_t *ret_begun_ms) must_check; /* now, unless it has begun before */
+bool local_write_end(struct local *local, const char *run_id) must_check; /* of its link */
 bool local_write_revocation(struct local *local, const char *run_id) must_check;
 void local_add_revoked(struct local *local, const char *run_id);
 

@@ -225,28 +225,32 @@ bool local_write_run(struct local *local, const char *run_id, uint64_t *ret_begu
 	ops = local->journal->ops;
 	if (ops->load_run(local->journal, run_id, &begun_ms) < 0)
 		return note_failure(local);
-	if (begun_ms > 0) {
+	if (begun_ms > 0)
 		*ret_begun_ms = begun_ms;
-		return true;
-	}
 	r = ops->begin(local->journal);
 	if (r == 0)
 		r = ops->put_run(local->journal, run_id, *ret_begun_ms);
 	return end_transaction(local, r);
 }
 
+static bool write_name(struct local *local, int (*write)(struct journal *, const char *),
+		       const char *run_id)
+{
+	int r = local->journal->ops->begin(local->journal);
+
+	if (r == 0)
+		r = write(local->journal, run_id);
+	return end_transaction(local, r);
+}
+
+bool local_write_end(struct local *local, const char *run_id)
+{
+	return !local->journal || write_name(local, local->journal->ops->end_run, run_id);
+}
+
 bool local_write_revocation(struct local *local, const char *run_id)
 {
-	const struct journal_ops *ops;
-	int r;
-
-	if (!local->journal)
-		return true;
-	ops = local->journal->ops;
-	r = ops->begin(local->journal);
-	if (r == 0)
-		r = ops->put_revocation(local->journal, run_id);
-	return end_transaction(local, r);
+	return !local->journal || write_name(local, local->journal->ops->put_revocation, run_id);
 }
 
 void local_on_timer(struct loop_timer *timer, uint64_t now_ms)

@@ -54,8 +54,10 @@ BEGIN
 		spent bigint NOT NULL DEFAULT 0,
 		reserved bigint NOT NULL DEFAULT 0,    -- in holds, the kept ones, too
 		level bigint NOT NULL DEFAULT 0,       -- of the bucket; a request is 3600000000
-		level_at bigint NOT NULL DEFAULT 0     -- in milliseconds since 1970
+		level_at bigint NOT NULL DEFAULT 0,    -- in milliseconds since 1970
+		used_day date NOT NULL DEFAULT CURRENT_DATE -- the last; a day, since its index then rarely changes
 	) WITH (fillfactor = 50);
+	CREATE INDEX meters_of_runs ON warder.meters (used_day) WHERE name LIKE 'run:%';
 
 	-- How many holds of a keeper are under way. Guarded by the meter's lock.
 	CREATE TABLE warder.places (
@@ -88,8 +90,10 @@ BEGIN
 		account text COLLATE "C" NOT NULL,
 		attempt bigint NOT NULL,
 		begun_at timestamptz NOT NULL,
-		keeper text COLLATE "C" -- that has its link
+		keeper text COLLATE "C", -- that has its link
+		used_day date NOT NULL DEFAULT CURRENT_DATE -- when it last had one
 	) WITH (fillfactor = 50);
+	CREATE INDEX runs_over ON warder.runs (used_day) WHERE keeper IS NULL;
 	CREATE INDEX runs_keeper ON warder.runs (keeper) WHERE keeper IS NOT NULL;
 
 	CREATE TABLE warder.revocations (
@@ -103,8 +107,10 @@ BEGIN
 		account text COLLATE "C" NOT NULL,
 		attempt bigint NOT NULL,
 		counted bigint NOT NULL,
-		is_reconciled boolean NOT NULL
+		is_reconciled boolean NOT NULL,
+		counted_day date NOT NULL DEFAULT CURRENT_DATE
 	);
+	CREATE INDEX calls_counted_day ON warder.calls (counted_day);
 
 	-- A sum stays where adding one more amount to it, or two of them, still fits.
 	CREATE FUNCTION warder.capped(sum numeric) RETURNS bigint LANGUAGE sql IMMUTABLE AS
@@ -151,7 +157,7 @@ BEGIN
 	BEGIN
 		DELETE FROM warder.keepers WHERE id = me AND epoch = mine;
 		IF FOUND THEN
-			UPDATE warder.runs SET keeper = NULL WHERE keeper = me;
+			UPDATE warder.runs SET keeper = NULL, used_day = CURRENT_DATE WHERE keeper = me;
 			DELETE FROM warder.places WHERE keeper = me;
 		END IF;
 	END $f$;
@@ -169,8 +175,13 @@ BEGIN
 		PERFORM FROM (SELECT FROM warder.meters WHERE name = ANY (names) ORDER BY name FOR UPDATE) m;
 	END $f$;
 
-	-- Meters are never deleted, so those that are missing can be made before any is locked; in
-	-- the same order.
+	-- Those that are missing are made before any is locked; in the same order. One that is found
+	-- here may be pruned before it is locked: then all of it is done again.
+	CREATE FUNCTION warder.begin_again(what text) RETURNS void LANGUAGE plpgsql AS $f$
+	BEGIN
+		RAISE EXCEPTION '% has disappeared', what USING ERRCODE = 'serialization_failure';
+	END $f$;
+
 	CREATE FUNCTION warder.make_meters(names text[]) RETURNS void LANGUAGE plpgsql AS $f$
 	BEGIN
 		IF (SELECT count(*) FROM warder.meters WHERE name = ANY (names)) < cardinality(names) THEN
@@ -203,9 +214,9 @@ BEGIN
 			array_agg(t.reserved), array_agg(t.level), array_agg(t.level_at), array_agg(0::bigint)
 			INTO used, held, spent, owed, levels, levels_at, added
 			FROM (SELECT * FROM warder.meters WHERE name = ANY (names) ORDER BY name FOR UPDATE) t;
-		-- Somebody has deleted one by hand: what was read is not in the places of `names`.
+		-- What was read is not in the places of `names`.
 		IF coalesce(cardinality(used), 0) <> cardinality(names) THEN
-			RAISE EXCEPTION 'a meter has disappeared' USING ERRCODE = 'serialization_failure';
+			PERFORM warder.begin_again('a meter');
 		END IF;
 		SELECT array_agg(coalesce(p.taken, 0) ORDER BY n.place) INTO taken
 			FROM unnest(names) WITH ORDINALITY n (name, place) LEFT JOIN (
@@ -284,7 +295,7 @@ BEGIN
 		END LOOP;
 
 		UPDATE warder.meters t SET held_bytes = u.held_bytes, reserved = u.reserved, level = u.level,
-			level_at = u.level_at
+			level_at = u.level_at, used_day = CURRENT_DATE
 			FROM unnest(names, held, owed, levels, levels_at, added)
 				u (name, held_bytes, reserved, level, level_at, added)
 			-- A clock that was put back counts from now on, or a bucket that is empty stays so.
@@ -331,7 +342,8 @@ BEGIN
 			SELECT call_id, min(run_id), min(account), max(attempt), warder.capped(sum(cost)), false
 			FROM gone WHERE call_id <> '' GROUP BY call_id
 			ON CONFLICT (id) DO UPDATE
-				SET counted = warder.capped(calls.counted::numeric + excluded.counted)
+				SET counted = warder.capped(calls.counted::numeric + excluded.counted),
+					counted_day = CURRENT_DATE
 				WHERE NOT calls.is_reconciled
 		), change AS (
 			SELECT m.name, d.keeper, sum(d.held) AS held, sum(d.freed) AS freed, sum(d.size) AS size,
@@ -346,7 +358,7 @@ BEGIN
 		UPDATE warder.meters m SET
 			bytes = warder.capped(m.bytes + c.size), held_bytes = warder.capped(m.held_bytes - c.held),
 			spent = CASE WHEN warder.has_money(m.name) THEN warder.capped(m.spent + c.cost) ELSE 0 END,
-			reserved = warder.capped(m.reserved - c.freed)
+			reserved = warder.capped(m.reserved - c.freed), used_day = CURRENT_DATE
 		FROM (SELECT name, sum(held) AS held, sum(freed) AS freed, sum(size) AS size,
 			sum(cost) AS cost FROM change GROUP BY name) c
 		WHERE m.name = c.name;
@@ -369,14 +381,17 @@ BEGIN
 				ON CONFLICT DO NOTHING;
 			SELECT r.keeper, r.begun_at INTO linked, begun_at FROM warder.runs r
 				WHERE r.id = ids[i] FOR UPDATE;
+			IF NOT FOUND THEN
+				PERFORM warder.begin_again('a run');
+			END IF;
 			begun[i] := begun_at;
 			IF EXISTS (SELECT FROM warder.revocations v WHERE v.run_id = ids[i]) THEN
 				verdicts[i] := 5;
 			ELSIF linked IS NOT NULL AND warder.is_alive(linked, alive_ms) THEN
 				verdicts[i] := 6;
 			ELSE
-				UPDATE warder.runs SET keeper = me, account = accounts[i], attempt = attempts[i]
-					WHERE id = ids[i];
+				UPDATE warder.runs SET keeper = me, account = accounts[i], attempt = attempts[i],
+					used_day = CURRENT_DATE WHERE id = ids[i];
 			END IF;
 		END LOOP;
 		RETURN QUERY SELECT u.verdict, floor(extract(epoch FROM u.begun) * 1000)::bigint
@@ -388,7 +403,8 @@ BEGIN
 	BEGIN
 		PERFORM warder.fence(me, mine);
 		PERFORM FROM (SELECT FROM warder.runs WHERE id = ANY (ids) ORDER BY id FOR UPDATE) r;
-		UPDATE warder.runs SET keeper = NULL WHERE id = ANY (ids) AND keeper = me;
+		UPDATE warder.runs SET keeper = NULL, used_day = CURRENT_DATE
+			WHERE id = ANY (ids) AND keeper = me;
 		DELETE FROM warder.places USING unnest(ids) u (id)
 			WHERE meter = 'run:' || u.id AND keeper = me AND taken = 0;
 	END $f$;
@@ -428,6 +444,9 @@ BEGIN
 		PERFORM warder.lock_meters(ARRAY(SELECT n FROM unnest(names) n
 			UNION SELECT unnest(h.meters) FROM warder.holds h
 				WHERE h.is_kept AND h.call_id <> '' AND h.call_id = ANY (ids)));
+		IF (SELECT count(*) FROM warder.meters WHERE name = ANY (names)) < cardinality(names) THEN
+			PERFORM warder.begin_again('a meter');
+		END IF;
 		FOR i IN 1 .. cardinality(ids) LOOP
 			SELECT c.counted INTO before FROM warder.calls c WHERE c.id = ids[i] FOR UPDATE;
 			was_known := FOUND;
@@ -447,12 +466,14 @@ BEGIN
 				was_known := true;
 			ELSE
 				UPDATE warder.meters m SET
-					spent = warder.capped(m.spent::numeric + costs[i] - counted_before)
+					spent = warder.capped(m.spent::numeric + costs[i] - counted_before),
+					used_day = CURRENT_DATE
 					WHERE m.name = 'run:' || runs[i]
 					OR accounts[i] <> '' AND m.name = 'account:' || accounts[i];
 			END IF;
 			INSERT INTO warder.calls VALUES (ids[i], runs[i], accounts[i], attempts[i], costs[i], true)
-				ON CONFLICT (id) DO UPDATE SET counted = costs[i], is_reconciled = true;
+				ON CONFLICT (id) DO UPDATE SET counted = costs[i], is_reconciled = true,
+					counted_day = CURRENT_DATE;
 			RETURN NEXT;
 		END LOOP;
 	END $f$;
@@ -509,17 +530,37 @@ BEGIN
 			ORDER BY k.id LIMIT most FOR UPDATE SKIP LOCKED);
 		ids text[];
 	BEGIN
-		IF cardinality(gone) = 0 THEN
-			RETURN;
-		END IF;
-		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.keeper = ANY (gone)
-			AND h.spend = 0 AND NOT h.is_kept LIMIT most);
+		-- One that left in order may have had no time to settle.
+		ids := ARRAY(SELECT h.id FROM warder.holds h WHERE h.spend = 0 AND NOT h.is_kept
+			AND (h.keeper = ANY (gone) OR NOT EXISTS (
+				SELECT FROM warder.keepers k WHERE k.id = h.keeper)) LIMIT most);
 		PERFORM warder.give_up(me, alive_ms, ids);
 		gone := ARRAY(SELECT g.id FROM unnest(gone) g (id)
 			WHERE NOT EXISTS (SELECT FROM warder.holds h WHERE h.keeper = g.id));
-		UPDATE warder.runs SET keeper = NULL WHERE keeper = ANY (gone);
+		UPDATE warder.runs SET keeper = NULL, used_day = CURRENT_DATE WHERE keeper = ANY (gone);
 		DELETE FROM warder.places WHERE keeper = ANY (gone);
 		DELETE FROM warder.keepers WHERE id = ANY (gone);
+	END $f$;
+
+	-- Runs that are over, each with its meter (store/store.h), and meters of those that never had a
+	-- link. What is held shows in the meter, or among its places; what somebody has locked is used.
+	CREATE FUNCTION warder.prune_runs(before date, most int) RETURNS void LANGUAGE plpgsql AS $f$
+	DECLARE
+		ids text[] := ARRAY(SELECT r.id FROM warder.runs r
+			WHERE r.keeper IS NULL AND r.used_day < before AND NOT EXISTS (
+				SELECT FROM warder.meters m WHERE m.name = 'run:' || r.id AND m.used_day >= before)
+			ORDER BY r.used_day LIMIT most FOR UPDATE SKIP LOCKED);
+		names text[] := ARRAY(SELECT m.name FROM warder.meters m
+			WHERE m.name LIKE 'run:%' AND m.used_day < before AND m.reserved = 0 AND m.held_bytes = 0
+			AND NOT EXISTS (SELECT FROM warder.runs r
+				WHERE r.id = substr(m.name, 5) AND r.id <> ALL (ids))
+			AND NOT EXISTS (SELECT FROM warder.places p WHERE p.meter = m.name AND p.taken > 0)
+			ORDER BY m.used_day LIMIT most FOR UPDATE SKIP LOCKED);
+	BEGIN
+		DELETE FROM warder.places WHERE meter = ANY (names);
+		DELETE FROM warder.meters WHERE name = ANY (names);
+		DELETE FROM warder.runs r WHERE r.id = ANY (ids)
+			AND NOT EXISTS (SELECT FROM warder.meters m WHERE m.name = 'run:' || r.id);
 	END $f$;
 
 	-- Once in a while, by every keeper: what nobody needs any more goes, some of it at a time.
@@ -530,6 +571,10 @@ BEGIN
 	BEGIN
 		PERFORM warder.fence(me, mine);
 		PERFORM warder.bury(me, alive_ms, most);
+		PERFORM warder.prune_runs(CURRENT_DATE - 366, most);
+		DELETE FROM warder.calls WHERE id = ANY (ARRAY(SELECT c.id FROM warder.calls c
+			WHERE c.counted_day < CURRENT_DATE - 30
+			ORDER BY c.counted_day LIMIT most FOR UPDATE SKIP LOCKED));
 	END $f$;
 
 	CREATE FUNCTION warder.beat(me text, mine bigint, alive_ms bigint) RETURNS void

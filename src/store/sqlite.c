@@ -22,14 +22,18 @@
 
 #define SCHEMA_VERSION 1
 #define CALL_DAYS      30 /* calls are remembered; no log is reconciled later than that */
+#define DAY_S          UINT64_C(86400)
 
 static const char schema[] =
 	"CREATE TABLE meter (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL,"
-	" spent INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	" spent INTEGER NOT NULL, used_day INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX meter_of_run ON meter (used_day) WHERE name GLOB 'run:*';"
 	"CREATE TABLE hold (id TEXT PRIMARY KEY, meter_1 TEXT, meter_2 TEXT, meter_3 TEXT,"
 	" bytes INTEGER NOT NULL, spend INTEGER NOT NULL, made_at INTEGER NOT NULL,"
 	" call_id TEXT NOT NULL) STRICT, WITHOUT ROWID;"
-	"CREATE TABLE run (id TEXT PRIMARY KEY, begun_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE run (id TEXT PRIMARY KEY, begun_ms INTEGER NOT NULL, ended_day INTEGER)"
+	" STRICT, WITHOUT ROWID;" /* NULL: it has a link */
+	"CREATE INDEX run_ended_day ON run (ended_day);"
 	"CREATE TABLE revocation (run_id TEXT PRIMARY KEY, revoked_at INTEGER NOT NULL)"
 	" STRICT, WITHOUT ROWID;"
 	"CREATE TABLE call (id TEXT PRIMARY KEY, cost INTEGER NOT NULL, is_truth INTEGER NOT NULL,"
@@ -48,9 +52,13 @@ enum statement {
 	REMOVE_HOLD,
 	PUT_METER,
 	PUT_CALL,
-	PRUNE_CALLS,
 	PUT_RUN,
+	END_RUN,
+	END_RUNS,
 	PUT_REVOCATION,
+	PRUNE_CALLS,
+	PRUNE_METERS,
+	PRUNE_RUNS,
 	LOAD_METER,
 	LOAD_RUN,
 	LOAD_CALL,
@@ -66,12 +74,24 @@ static const char *const statements[STATEMENT_COUNT] = {
 	[PROBE] = "UPDATE probe SET count = count + 1",
 	[PUT_HOLD] = "INSERT OR REPLACE INTO hold VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
 	[REMOVE_HOLD] = "DELETE FROM hold WHERE id = ?1",
-	[PUT_METER] = "INSERT OR REPLACE INTO meter VALUES (?1, ?2, ?3)",
+	[PUT_METER] = "INSERT OR REPLACE INTO meter VALUES (?1, ?2, ?3, ?4)",
 	[PUT_CALL] = "INSERT OR REPLACE INTO call VALUES (?1, ?2, ?3, ?4)",
-	/* Two go for each that comes: what is old becomes less, and none waits for long. */
 	[PRUNE_CALLS] = ("DELETE FROM call WHERE id IN (SELECT id FROM call"
 			 " WHERE counted_at < ?1 ORDER BY counted_at LIMIT ?2)"),
-	[PUT_RUN] = "INSERT OR REPLACE INTO run VALUES (?1, ?2)",
+	[PRUNE_METERS] = ("DELETE FROM meter WHERE name IN (SELECT name FROM meter AS m"
+			  " WHERE name GLOB 'run:*' AND used_day < ?1"
+			  " AND NOT EXISTS (SELECT 1 FROM run WHERE id = substr(m.name, 5)"
+			  "  AND (ended_day IS NULL OR ended_day >= ?1))"
+			  " AND NOT EXISTS (SELECT 1 FROM hold"
+			  "  WHERE m.name IN (meter_1, meter_2, meter_3))"
+			  " ORDER BY used_day LIMIT ?2)"),
+	[PRUNE_RUNS] = ("DELETE FROM run WHERE id IN (SELECT id FROM run AS r"
+			" WHERE ended_day < ?1"
+			" AND NOT EXISTS (SELECT 1 FROM meter WHERE name = 'run:' || r.id)"
+			" ORDER BY ended_day LIMIT ?2)"),
+	[PUT_RUN] = "INSERT OR REPLACE INTO run VALUES (?1, ?2, NULL)",
+	[END_RUN] = "UPDATE run SET ended_day = ?2 WHERE id = ?1",
+	[END_RUNS] = "UPDATE run SET ended_day = ?1 WHERE ended_day IS NULL",
 	[PUT_REVOCATION] = "INSERT OR REPLACE INTO revocation VALUES (?1, ?2)",
 	[LOAD_METER] = "SELECT bytes, spent FROM meter WHERE name = ?1",
 	[LOAD_RUN] = "SELECT begun_ms FROM run WHERE id = ?1",
@@ -86,6 +106,7 @@ struct sqlite {
 	sqlite3 *db;
 	sqlite3_stmt *prepared[STATEMENT_COUNT];
 	char *path;
+	int64_t come; /* rows that were put since the last commit */
 };
 
 static struct sqlite *sqlite_of(struct journal *journal)
@@ -96,6 +117,17 @@ static struct sqlite *sqlite_of(struct journal *journal)
 static uint64_t now_s(void)
 {
 	return clock_ms(CLOCK_REALTIME) / 1000;
+}
+
+static uint64_t today(void)
+{
+	return now_s() / DAY_S;
+}
+
+/* A clock that has lost its date makes nothing old. */
+static uint64_t before(uint64_t now, uint64_t age)
+{
+	return now > age ? now - age : 0;
 }
 
 /* ---- statements ---- */
@@ -165,16 +197,43 @@ static int step(struct sqlite *sqlite, enum statement which)
 	}
 }
 
+/* ---- what is too old ---- */
+
+static int prune(struct sqlite *sqlite, enum statement which, uint64_t limit, int64_t most)
+{
+	bind_number(sqlite->prepared[which], 1, limit);
+	sqlite3_bind_int64(sqlite->prepared[which], 2, most);
+	return run(sqlite, which);
+}
+
+/* So many of each kind; -1: all. A run goes after its meter, in the same transaction. */
+static int prune_all(struct sqlite *sqlite, int64_t most)
+{
+	uint64_t run_day = before(today(), STORE_RUN_DAYS);
+	int r = prune(sqlite, PRUNE_CALLS, before(now_s(), CALL_DAYS * DAY_S), most);
+
+	if (r == 0)
+		r = prune(sqlite, PRUNE_METERS, run_day, most);
+	return r == 0 ? prune(sqlite, PRUNE_RUNS, run_day, most) : r;
+}
+
 /* ---- writing ---- */
 
 static int begin(struct journal *journal)
 {
+	sqlite_of(journal)->come = 0;
 	return run(sqlite_of(journal), BEGIN);
 }
 
 static int commit(struct journal *journal)
 {
-	return run(sqlite_of(journal), COMMIT);
+	struct sqlite *sqlite = sqlite_of(journal);
+	int r = 0;
+
+	/* Two go for each that comes: what is old becomes less, and none waits for long. */
+	if (sqlite->come > 0)
+		r = prune_all(sqlite, 2 * sqlite->come);
+	return r == 0 ? run(sqlite, COMMIT) : r;
 }
 
 static void rollback(struct journal *journal)
@@ -223,28 +282,22 @@ static int put_meter(struct journal *journal, const char *name, uint64_t bytes, 
 	bind_text(sqlite->prepared[PUT_METER], 1, name);
 	bind_number(sqlite->prepared[PUT_METER], 2, bytes);
 	bind_number(sqlite->prepared[PUT_METER], 3, spent);
+	bind_number(sqlite->prepared[PUT_METER], 4, today());
+	sqlite->come++;
 	return run(sqlite, PUT_METER);
-}
-
-static int prune_calls(struct sqlite *sqlite, int64_t most)
-{
-	bind_number(sqlite->prepared[PRUNE_CALLS], 1, now_s() - CALL_DAYS * UINT64_C(86400));
-	sqlite3_bind_int64(sqlite->prepared[PRUNE_CALLS], 2, most); /* -1: all */
-	return run(sqlite, PRUNE_CALLS);
 }
 
 static int put_call(struct journal *journal, const struct journal_call *call)
 {
 	struct sqlite *sqlite = sqlite_of(journal);
 	sqlite3_stmt *statement = sqlite->prepared[PUT_CALL];
-	int r;
 
 	bind_text(statement, 1, call->id);
 	bind_number(statement, 2, call->cost);
 	bind_number(statement, 3, call->is_truth);
 	bind_number(statement, 4, now_s());
-	r = run(sqlite, PUT_CALL);
-	return r == 0 ? prune_calls(sqlite, 2) : r;
+	sqlite->come++;
+	return run(sqlite, PUT_CALL);
 }
 
 static int put_run(struct journal *journal, const char *run_id, uint64_t begun_ms)
@@ -253,7 +306,24 @@ static int put_run(struct journal *journal, const char *run_id, uint64_t begun_m
 
 	bind_text(sqlite->prepared[PUT_RUN], 1, run_id);
 	bind_number(sqlite->prepared[PUT_RUN], 2, begun_ms);
+	sqlite->come++;
 	return run(sqlite, PUT_RUN);
+}
+
+static int end_run(struct journal *journal, const char *run_id)
+{
+	struct sqlite *sqlite = sqlite_of(journal);
+
+	bind_text(sqlite->prepared[END_RUN], 1, run_id);
+	bind_number(sqlite->prepared[END_RUN], 2, today());
+	return run(sqlite, END_RUN);
+}
+
+/* Nobody has a link when the file is opened; who borrows it will say so. */
+static int end_runs(struct sqlite *sqlite)
+{
+	bind_number(sqlite->prepared[END_RUNS], 1, today());
+	return run(sqlite, END_RUNS);
 }
 
 static int put_revocation(struct journal *journal, const char *run_id)
@@ -374,6 +444,7 @@ static const struct journal_ops sqlite_ops = {
 	.put_meter = put_meter,
 	.put_call = put_call,
 	.put_run = put_run,
+	.end_run = end_run,
 	.put_revocation = put_revocation,
 	.load_meter = load_meter,
 	.load_run = load_run,
@@ -503,7 +574,7 @@ static int open_file(struct sqlite *sqlite, struct err *err)
 		r = execute(sqlite, "COMMIT", err);
 	if (r == 0)
 		r = prepare_all(sqlite, err);
-	if (r == 0 && prune_calls(sqlite, -1) < 0)
+	if (r == 0 && (end_runs(sqlite) < 0 || prune_all(sqlite, -1) < 0))
 		r = say_why(sqlite, err);
 	return r;
 }

@@ -18,6 +18,12 @@
  * a store that cannot be reached answers STORE_UNREACHABLE within a bounded time, and whoever
  * asked refuses (INV-FAIL-CLOSED). It comes back by itself. What is settled meanwhile waits; there
  * is no more of it than there were holds.
+ *
+ * A run that is over is forgotten: when it began, and its meter, go together, once it has no link,
+ * nothing is held of it, and it was last used more than STORE_RUN_DAYS ago. That is longer than a
+ * run can be given, and than a token is valid that is minted here without a date of its own. Who
+ * comes back later is a new run. Meters of accounts and hosts stay, and so do revocations: nobody
+ * knows how long tokens are valid that were minted elsewhere. A store in memory forgets no run.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -40,6 +46,10 @@
 #define STORE_LOGS_MAX    256   /* of such names one behind the other, with a NUL */
 #define STORE_ANSWER_MS   2000  /* what takes longer counts as unreachable */
 #define STORE_ALIVE_MS    15000 /* a keeper that is silent for so long is gone; its links, too */
+
+/* In postgres.sql and redis/common.lua as well. */
+#define STORE_RUN_DAYS 366
+_Static_assert(STORE_RUN_DAYS > LIMITS_DURATION_DAYS, "a run is not forgotten within its time");
 
 struct store;
 

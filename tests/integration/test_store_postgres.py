@@ -216,6 +216,8 @@ def test_of_a_keeper_that_ended_long_ago_only_the_money_stays(server, start):
                 "UPDATE warder.meters SET held_bytes = 21 WHERE name LIKE 'run:%'; "
                 "UPDATE warder.keepers SET seen_at = seen_at - interval '2 hours' WHERE id IN "
                 "(SELECT keeper FROM warder.holds WHERE run_id <> 'lives')")
+    # One that left without having settled.
+    server.psql("INSERT INTO warder.holds VALUES ('h', 'nobody', 'left', '', 1, '{}', 7, 0, now())")
     start(url, "late").up()  # who comes tidies up
     deadline = time.monotonic() + 20
     while rows(server, "SELECT count(*) FROM warder.keepers") != [["3"]]:
@@ -240,6 +242,74 @@ def test_of_a_keeper_that_ended_long_ago_only_the_money_stays(server, start):
 
 
 @pytest.mark.waits
+def use_run(client, run, spend=5):
+    """The client's own run has a link, and uses something."""
+    assert client.ask(f"open {run}")["verdict"] == GRANTED
+    assert client.ask(f"reserve 1 0 0 {spend}")["granted"] == 1
+    return client
+
+
+def known_runs(server):
+    return [[row[0] for row in rows(server, sql)] for sql in (
+        "SELECT id FROM warder.runs ORDER BY 1", "SELECT name FROM warder.meters ORDER BY 1")]
+
+
+def test_runs_that_are_over_are_forgotten_with_their_meters(server, start):
+    url = server.url()
+    for run in ("old", "old-as-a-run", "old-as-a-meter", "young", "free"):
+        client = use_run(start(url, run).up(), run)
+        client.ask("settle 1")
+        client.ask(f"close {run}")
+        client.end()
+    held = use_run(start(url, "held").up(), "held")
+    held.ask("close held")
+    busy = use_run(start(url, "busy").up(), "busy", 0)  # holds a place, and nothing else
+    busy.ask("close busy")
+    linked = use_run(start(url, "linked").up(), "linked")
+    linked.ask("settle 1")
+    linked.ask("read run:linked")
+    assert linked.ask("revoke old")["verdict"] == GRANTED
+    server.psql("DELETE FROM warder.runs WHERE id = 'free'; "  # only ever used by tokens
+                "UPDATE warder.runs SET used_day = used_day - 367 WHERE id NOT IN ('young', 'old-as-a-meter'); "
+                "UPDATE warder.meters SET used_day = used_day - 367 WHERE name <> 'run:old-as-a-run'; "
+                "UPDATE warder.meters SET used_day = used_day + 1 WHERE name = 'run:young'; "
+                "INSERT INTO warder.calls (id, run_id, account, attempt, counted, is_reconciled, counted_day) "
+                "VALUES ('c1', 'old', '', 1, 5, true, CURRENT_DATE - 31), "
+                "('c2', 'old', '', 1, 5, true, CURRENT_DATE - 30)")
+    late = start(url, "late").up()  # who comes tidies up
+    deadline = time.monotonic() + 20
+    while "old" in known_runs(server)[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    kept = ["busy", "held", "linked", "old-as-a-meter", "old-as-a-run", "young"]
+    assert known_runs(server) == [kept, ["account:shared", *(f"run:{run}" for run in kept)]]
+    assert rows(server, "SELECT id FROM warder.calls") == [["c2"]]
+    assert rows(server, "SELECT count(*) FROM warder.places WHERE meter IN ('run:old', 'run:free')") == [["0"]]
+    assert late.ask("open old")["verdict"] == IS_REVOKED
+    assert late.ask("open old-as-a-run")["verdict"] == GRANTED
+
+
+def test_a_run_that_is_used_again_while_it_is_forgotten_is_a_new_one(server, start):
+    """It was there, and somebody who had it locked has deleted it."""
+    client = use_run(start(server.url(), "run", 15000, 20000).up(), "run")
+    client.ask("settle 1")
+    client.ask("close run")
+    assert client.ask("read run:run")["spent"] == 1
+    for table, name, question in (("runs", "id", "open run"), ("meters", "name", "reserve 1 0 0 5")):
+        other = Locker(server)
+        other.say(f"SELECT 'locked' FROM warder.{table} WHERE {name} IN ('run', 'run:run') FOR UPDATE;")
+        assert other.process.stdout.readline() == "locked\n"
+        client.say(question)
+        while not waiting(server):
+            pass
+        other.process.communicate(f"DELETE FROM warder.{table} WHERE {name} IN ('run', 'run:run'); COMMIT;\n")
+        answer = client.hear()
+        assert answer.get("verdict") == GRANTED or answer["granted"] == 1
+    assert rows(server, "SELECT count(*) FROM warder.runs WHERE keeper IS NOT NULL") == [["1"]]
+    assert client.ask("read run:run") == {
+        "verdict": 0, "bytes": 0, "spent": 0, "reserved": 5, "concurrent": 1}
+
+
 def test_a_run_has_one_link_among_those_that_live(server, start):
     url = server.url()
     first, second = (start(url, f"run{i}", ALIVE_MS).up() for i in range(2))

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What every script begins with. Under "warder:" there are
 --
---   meter:M     hash: bytes, spent, reserved; gone when all of them are 0
+--   meter:M     hash: bytes, spent, reserved; gone when all of them are 0, or with its run
 --   places:M    hash: for each keeper, how many exchanges are under way
 --   rate:M      a token bucket: "what it lacks, microseconds"; gone when it is full
 --   hold:ID     hash: keeper, state (open, left, kept), at, bytes, spend, call, meters (1, 2, 3)
@@ -9,14 +9,14 @@
 --   kept        the others, by when they became that
 --   call:ID     hash: cost (what was counted), hold (that is kept for it), is_true (reconciled);
 --               for 30 days
---   run:R       hash: begun, link (the keeper that has it); for 30 days after it was closed
+--   run:R       hash: begun, link (the keeper that has it); for RUN_DAYS after it was last used
 --   runs:K      the runs that have their link with a keeper
 --   keeper:K    the number of a keeper's connection, while it lives
 --   keepers     all of them, until they are buried
 --   awake       is there while any keeper says that it lives
 --   revoked     runs, by the order in which they were revoked; revoked_last counts them
 
-local CALL_DAYS, RUN_DAYS = 30, 30
+local CALL_DAYS, RUN_DAYS = 30, 366
 local DAY_S = 86400
 
 local function key(kind, name)
@@ -82,13 +82,31 @@ local function read_meter(name)
 		reserved = amount(values[3]) }
 end
 
+-- It was used. What is known of a run goes together (store/store.h): not while it has a link, nor
+-- while money is held of it.
+local function age_run(run)
+	local run_key, meter_key = key('run', run), key('meter', 'run:' .. run)
+	local reserved = redis.call('HGET', meter_key, 'reserved')
+	local is_open = redis.call('HEXISTS', run_key, 'link') == 1
+	for _, name in ipairs({ run_key, meter_key }) do
+		if is_open or not is_zero(amount(reserved)) then
+			redis.call('PERSIST', name)
+		else
+			redis.call('EXPIRE', name, RUN_DAYS * DAY_S)
+		end
+	end
+end
+
 local function write_meter(meter)
 	if is_zero(meter.bytes) and is_zero(meter.spent) and is_zero(meter.reserved) then
 		redis.call('DEL', key('meter', meter.name))
-		return
+	else
+		redis.call('HSET', key('meter', meter.name), 'bytes', text_of(meter.bytes),
+			'spent', text_of(meter.spent), 'reserved', text_of(meter.reserved))
 	end
-	redis.call('HSET', key('meter', meter.name), 'bytes', text_of(meter.bytes),
-		'spent', text_of(meter.spent), 'reserved', text_of(meter.reserved))
+	if string.sub(meter.name, 1, 4) == 'run:' then
+		age_run(string.sub(meter.name, 5))
+	end
 end
 
 -- Budgets are of runs and accounts.
@@ -187,7 +205,7 @@ end
 local function drop_link(run, keeper)
 	if redis.call('HGET', key('run', run), 'link') == keeper then
 		redis.call('HDEL', key('run', run), 'link')
-		redis.call('EXPIRE', key('run', run), RUN_DAYS * DAY_S)
+		age_run(run)
 	end
 	redis.call('SREM', key('runs', keeper), run)
 end

@@ -18,6 +18,6 @@ if not begun then
 	begun = string.format('%.0f', seconds * 1000 + math.floor(micros / 1000))
 end
 redis.call('HSET', key('run', run), 'begun', begun, 'link', keeper)
-redis.call('PERSIST', key('run', run))
+age_run(run)
 redis.call('SADD', key('runs', keeper), run)
 return { 'granted', begun }

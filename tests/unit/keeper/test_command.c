@@ -120,18 +120,24 @@ static void test_time(void **state)
 /* What it has started is ended as well; left behind, it is ours to wait for. */
 static void test_group(void **state)
 {
-	struct err err;
-	int status, count = 0;
+	struct command *command;
+	int status, fds[2];
+	char text[128], byte;
 
 	(void)state;
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-	assert_null(run("sh -c 'sleep 100; true'; true", 1000, &err));
-	while (waitpid(-1, &status, 0) > 0) { /* the shell, and its sleep if it was that far */
-		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-		count++;
-	}
-	assert_in_range(count, 1, 2);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	snprintf(text, sizeof(text), "sh -c 'echo >/proc/%d/fd/%d; exec sleep 100'; true", getpid(),
+		 fds[1]);
+	command = start(text, LONG_MS);
+	assert_int_equal(read(fds[0], &byte, 1), 1);
+	command_free(command);
+	assert_true(waitpid(-1, &status, 0) > 0);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_false(has_children());
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+	close_fd(&fds[0]);
+	close_fd(&fds[1]);
 }
 
 static void on_other(struct loop_timer *timer, uint64_t now_ms)

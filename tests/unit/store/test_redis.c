@@ -341,13 +341,60 @@ static void money_does_not_expire_and_calls_do(void **state)
 			 (uint64_t)-1);
 	assert_in_range(redis_server_ask_number(&server, WORDS("TTL", "warder:call:c1")),
 			30 * 86400 - 5, 30 * 86400);
-	assert_int_equal(open_run("r1"), STORE_GRANTED);
-	assert_int_equal(redis_server_ask_number(&server, WORDS("TTL", "warder:run:r1")),
-			 (uint64_t)-1);
-	store->ops->close_run(store, "r1", clock_now_ms());
-	read_meter("m");
-	assert_in_range(redis_server_ask_number(&server, WORDS("TTL", "warder:run:r1")),
-			30 * 86400 - 5, 30 * 86400);
+}
+
+/* What is known of a run, and how long: its beginning and its meter. */
+static void expect_ttl(const char *run_id, uint64_t least, uint64_t most)
+{
+	static const char *const kinds[] = { "run", "meter:run" };
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		snprintf(name, sizeof(name), "warder:%s:%s", kinds[i], run_id);
+		assert_in_range(redis_server_ask_number(&server, WORDS("TTL", name)), least, most);
+	}
+}
+
+static void use_run(const char *run_id, bool is_cost_known)
+{
+	char meter[64];
+	struct ask ask;
+
+	snprintf(meter, sizeof(meter), "run:%s", run_id);
+	assert_int_equal(take(&ask, meter, (struct limits){ 0 }, 0, 5), STORE_GRANTED);
+	settle(&ask, 0, is_cost_known, 5);
+	read_meter(meter); /* it is settled */
+}
+
+static void runs_that_are_over_expire_with_their_meters(void **state)
+{
+	const uint64_t all_s = STORE_RUN_DAYS * 86400, never = (uint64_t)-1;
+	static const char *const names[] = { "over", "held", "linked" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		assert_int_equal(open_run(names[i]), STORE_GRANTED);
+		use_run(names[i], true);
+		expect_ttl(names[i], never, never);
+		if (i < 2)
+			store->ops->close_run(store, names[i], clock_now_ms());
+	}
+	use_run("held", false);
+	expect_ttl("over", all_s - 60, all_s);
+	expect_ttl("held", never, never);
+	expect_ttl("linked", never, never);
+	/* Whatever is used is young again: by its meter, and by its link. */
+	redis_server_ask_number(&server, WORDS("EXPIRE", "warder:run:over", "100"));
+	redis_server_ask_number(&server, WORDS("EXPIRE", "warder:meter:run:over", "100"));
+	expect_ttl("over", 1, 100);
+	use_run("over", true);
+	expect_ttl("over", all_s - 60, all_s);
+	assert_int_equal(open_run("over"), STORE_GRANTED);
+	expect_ttl("over", never, never);
+	/* And when what was kept of it has been given up. */
+	log_is_read(store, LOG, 0, clock_ms(CLOCK_REALTIME) / 1000 + 60);
+	assert_int_equal(read_meter("run:held").reserved, 0);
+	expect_ttl("held", all_s - 60, all_s);
 }
 
 /* ---- what is kept ---- */
@@ -505,6 +552,7 @@ int main(void)
 		FRESH(a_clock_that_steps_back_costs_no_more_than_the_rate),
 		FRESH(what_is_nothing_leaves_nothing),
 		FRESH(money_does_not_expire_and_calls_do),
+		FRESH(runs_that_are_over_expire_with_their_meters),
 		FRESH(what_stays_hides_nothing_that_is_released),
 		FRESH(a_killed_keeper_takes_no_places_and_keeps_its_money),
 		FRESH(a_keeper_that_was_only_stopped_goes_on),

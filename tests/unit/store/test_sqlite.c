@@ -4,12 +4,22 @@
 
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "store/conformance.h"
 #include "store/local.h"
 
 static struct loop loop;
+static time_t days_ahead; /* of the clock */
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int r = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += clock == CLOCK_REALTIME ? days_ahead * 86400 : 0;
+	return r;
+}
 
 static int set_up(void **state)
 {
@@ -18,6 +28,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	days_ahead = 0;
 	loop_fini(&loop);
 	return desk_remove_dir(state);
 }
@@ -30,6 +41,25 @@ static void execute(const char *sql)
 	assert_int_equal(sqlite3_open(desk_path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
+}
+
+/* What is in it, while nobody has it open: texts, each with a comma. */
+static void expect_rows(const char *sql, const char *wanted)
+{
+	sqlite3 *db;
+	sqlite3_stmt *rows;
+	char found[512] = "";
+
+	assert_int_equal(sqlite3_open(desk_path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &rows, NULL), SQLITE_OK);
+	while (sqlite3_step(rows) == SQLITE_ROW) {
+		size_t len = strlen(found);
+
+		snprintf(found + len, sizeof(found) - len, "%s,", sqlite3_column_text(rows, 0));
+	}
+	sqlite3_finalize(rows);
+	sqlite3_close(db);
+	assert_string_equal(found, wanted);
 }
 
 static void expect_refusal(const char *why)
@@ -301,6 +331,101 @@ static void calls_are_forgotten_after_a_month(void **state)
 	store->ops->close(store);
 }
 
+/* Something of each is used, and its link is closed. */
+static void use_runs(struct store *store, const char *const *ids)
+{
+	char meter[64];
+
+	for (; *ids; ids++) {
+		snprintf(meter, sizeof(meter), "run:%s", *ids);
+		assert_int_equal(desk_open_run(store, *ids), STORE_GRANTED);
+		desk_reserve(store, *ids, meter, (struct limits){ 0 }, 0, CENT);
+		desk_settle(store, *ids, 7, CENT, "");
+		desk_flush(store);
+		store->ops->close_run(store, *ids, clock_now_ms());
+	}
+}
+
+static void expect_runs(const char *runs, const char *meters)
+{
+	expect_rows("SELECT id FROM run ORDER BY 1", runs);
+	expect_rows("SELECT name FROM meter ORDER BY 1", meters);
+}
+
+static const char *const some_runs[] = {
+	"held", "linked", "old-1", "old-2", "old-3", "young", NULL
+};
+
+/* As time goes on, and things are written. */
+static void runs_that_are_over_are_forgotten(void **state)
+{
+	const struct limits limits = { .spend = 5 * CENT };
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	assert_non_null(store);
+	use_runs(store, some_runs);
+	desk_reserve(store, "a", "account:a", limits, 0, CENT);
+	desk_settle(store, "a", 0, CENT, "");
+	desk_reserve(store, "kept", "run:held", limits, 0, CENT);
+	desk_settle_without_cost(store, "kept", 0, "");
+	assert_int_equal(desk_open_run(store, "linked"), STORE_GRANTED);
+	assert_int_equal(desk_revoke(store, "old-1"), STORE_GRANTED);
+	days_ahead = STORE_RUN_DAYS;
+	use_runs(store, (const char *const[]){ "young", NULL });
+	store->ops->close(store); /* the control: not a day too early */
+	expect_runs("held,linked,old-1,old-2,old-3,young,",
+		    "account:a,run:held,run:linked,run:old-1,run:old-2,run:old-3,run:young,");
+	days_ahead = 0;
+	store = desk_open(&loop);
+	assert_int_equal(desk_open_run(store, "linked"), STORE_GRANTED);
+	days_ahead = STORE_RUN_DAYS + 1;
+	use_runs(store, (const char *const[]){ "young", NULL });
+	store->ops->close(store);
+	expect_runs("held,linked,young,", "account:a,run:held,run:linked,run:young,");
+	expect_rows("SELECT run_id FROM revocation", "old-1,");
+	store = desk_open(&loop);
+	assert_int_equal(desk_open_run(store, "old-1"), STORE_IS_REVOKED);
+	assert_int_equal(desk_read(store, "run:old-2").spent, 0);
+	assert_int_equal(desk_read(store, "run:linked").spent, CENT);
+	store->ops->close(store);
+}
+
+/* While nobody had the file open. */
+static void runs_that_were_over_long_ago_are_gone_at_once(void **state)
+{
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	assert_non_null(store);
+	use_runs(store, some_runs);
+	assert_int_equal(desk_open_run(store, "linked"), STORE_GRANTED);
+	desk_reserve(store, "kept", "run:held", (struct limits){ .spend = 5 * CENT }, 0, CENT);
+	store->ops->close(store);
+	execute("UPDATE meter SET used_day = used_day - 367 WHERE name <> 'run:young';"
+		"UPDATE run SET ended_day = ended_day - 367");
+	store = desk_open(&loop);
+	assert_non_null(store);
+	store->ops->close(store);
+	expect_runs("held,linked,young,", "run:held,run:linked,run:young,");
+}
+
+static void a_clock_without_a_date_makes_nothing_old(void **state)
+{
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	assert_non_null(store);
+	use_runs(store, some_runs);
+	store->ops->close(store);
+	days_ahead = -(time_t)(clock_ms(CLOCK_REALTIME) / 86400000);
+	store = desk_open(&loop);
+	assert_non_null(store);
+	store->ops->close(store);
+	expect_rows("SELECT count(*) FROM run", "6,");
+	expect_rows("SELECT count(*) FROM meter", "6,");
+}
+
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -315,6 +440,9 @@ int main(int argc, char **argv)
 		FRESH(what_holds_nothing_is_read_when_there_is_no_room),
 		FRESH(what_was_left_without_money_is_buried),
 		FRESH(calls_are_forgotten_after_a_month),
+		FRESH(runs_that_are_over_are_forgotten),
+		FRESH(runs_that_were_over_long_ago_are_gone_at_once),
+		FRESH(a_clock_without_a_date_makes_nothing_old),
 	};
 	int failed;
 
