@@ -2,7 +2,7 @@
 /*
  * What can be asked of PostgreSQL: one statement for each kind, which takes any number of its
  * items as arrays. How these are written and what becomes of the answers is here; connections and
- * what goes over them when are in store/postgres.c.
+ * what goes over them when are in store/pgsession.c.
  */
 #ifndef STORE_PGASK_H
 #define STORE_PGASK_H
