@@ -31,15 +31,30 @@ static int find_user(const char *name, struct control_user *ret_user)
 	return r;
 }
 
+/* What lets them: users of this machine, runs of others, and whoever has a token for a gate. */
+static int check_others(const struct shared_config *config, struct err *err)
+{
+	const char *what = config->listen.host              ? "--listen"
+			   : config->control_user_count > 0 ? "--control-user"
+			   : config->token_keys.count > 0   ? "--token-key"
+							    : NULL;
+
+	if (!what || is_enabled())
+		return 0;
+	return err_say(err, EPERM,
+		       "%s would let others start runs, and that is off: "
+		       "SANDBOX_ENABLED=1 in the environment turns it on",
+		       what);
+}
+
 int shared_list_users(const struct shared_config *config, struct shared_users *ret_users,
 		      struct err *err)
 {
+	int r = check_others(config, err);
+
 	ret_users->count = 0;
-	if ((config->control_user_count > 0 || config->listen.host) && !is_enabled())
-		return err_say(err, EPERM,
-			       "%s would let others start runs, and that is off: "
-			       "SANDBOX_ENABLED=1 in the environment turns it on",
-			       config->listen.host ? "--listen" : "--control-user");
+	if (r < 0)
+		return r;
 	for (; ret_users->count < config->control_user_count; ret_users->count++) {
 		const char *name = config->control_users[ret_users->count];
 

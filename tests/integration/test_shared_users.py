@@ -7,6 +7,7 @@ import subprocess
 
 import agent
 import checks
+import handover
 import harness
 import origin as upstream
 import pytest
@@ -106,14 +107,28 @@ def test_who_comes_in_is_known_by_the_kernels_word(user_place, named, root_place
 
 # ---- the flag ----
 
-@pytest.mark.parametrize("env", [{}, {"SANDBOX_ENABLED": ""}, {"SANDBOX_ENABLED": "0"},
-                                 {"SANDBOX_ENABLED": "yes"}, {"SANDBOX_ENABLED": "11"}])
-def test_other_users_are_off_by_default(user_place, origin, env):
-    made = shared.Keeper(user_place, control(origin, "0666", [NAMED.pw_name]), env)
-    made.start(wait=False)
-    assert made.process.wait(timeout=20) == 125
-    checks.assert_one_line(made.stderr(), "--control-user", "SANDBOX_ENABLED=1")
-    assert not (made.top / "control.sock").exists()
+OPENINGS = {
+    "--control-user": lambda *_: {"keeper": {"control_users": [NAMED.pw_name]}},
+    "--token-key": lambda *_: {"keeper": {"token_keys": {"k1": "env:TOKEN_KEY"}}},
+    "--listen": handover.tls_settings,
+}
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+@pytest.mark.parametrize("value", [None, "", "0", "yes", "11"])
+def test_whatever_lets_others_start_runs_is_off_by_default(root_place, origin, certificates, opening, value):
+    holder, port = upstream.refusing_port()
+    with holder:
+        config = shared.merge(shared.llm(origin), OPENINGS[opening](certificates, port))
+        made = shared.Keeper(root_place, config, {"SANDBOX_ENABLED": value})
+        made.start(wait=False)
+        assert made.process.wait(timeout=20) == 125
+        checks.assert_one_line(made.stderr(), opening, "SANDBOX_ENABLED=1")
+        assert not (made.top / "control.sock").exists()
+        # Control: it is the flag alone.
+        made.env["SANDBOX_ENABLED"] = "1"
+        made.start()
+        assert made.end() == 0
 
 
 @pytest.mark.parametrize("value", ["1", "true"])
@@ -243,7 +258,7 @@ def test_who_is_taken_out_has_no_business_here_any_more(keeper, named, numbered,
 
 @pytest.mark.parametrize("users, env, words", [
     (["nobody-of-this-name"], ENABLED, "there is no user 'nobody-of-this-name'"),
-    ([NAMED.pw_name], {}, "SANDBOX_ENABLED=1"),
+    ([NAMED.pw_name], {"SANDBOX_ENABLED": None}, "SANDBOX_ENABLED=1"),
 ])
 def test_users_who_cannot_be_let_in_change_nothing(user_place, origin, users, env, words):
     with shared.keeper(user_place, control(origin), env=env) as keeper, keeper.run() as run:

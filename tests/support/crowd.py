@@ -173,7 +173,7 @@ class Keeper:
         before = ["prlimit", f"--nofile={descriptors_max}"] if descriptors_max else []
         with open(place.top / "keeper.log", "ab") as log:
             self.process = place.popen("keeper", "--config", str(place.top / "keeper.json"), before=before,
-                                       env={"LLM_KEY": KEY, "TOKEN_KEY": TOKEN_KEY},
+                                       env={"LLM_KEY": KEY, "TOKEN_KEY": TOKEN_KEY, "SANDBOX_ENABLED": "1"},
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.pid = self.process.pid
         self._wait_until_ready()

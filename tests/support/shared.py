@@ -24,7 +24,7 @@ IS_SANITIZED = "asan" in harness.BUILD.name
 KEY = "sk-" + secrets.token_hex(24)
 TOKEN = "ghp_" + secrets.token_hex(18)
 TOKEN_KEY = secrets.token_hex(16)
-ENV = {"LLM_KEY": KEY, "API_TOKEN": TOKEN, "TOKEN_KEY": TOKEN_KEY}
+ENV = {"LLM_KEY": KEY, "API_TOKEN": TOKEN, "TOKEN_KEY": TOKEN_KEY, "SANDBOX_ENABLED": "1"}
 
 
 def assert_clean(stderr):
@@ -77,7 +77,7 @@ class Keeper:
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="k", dir=place.top))
         self.top.chmod(0o755)
         place.own(self.top)
-        self.env = {**ENV, **(env or {})}
+        self.env = {name: value for name, value in {**ENV, **(env or {})}.items() if value is not None}
         self.path = str(self.top / "control.sock")
         self.address = f"unix:{self.path}"
         self.audit = self.top / "audit.jsonl"
