@@ -23,7 +23,8 @@
 #include "sys/signals.h"
 #include "warder.h"
 
-#define FDS 65536 /* links and connections of thousands of runs */
+#define FDS           65536 /* links and connections of thousands of runs */
+#define AFTER_DRAIN_S 15    /* for the end itself, when the time for it is over */
 
 /* ---- money ---- */
 
@@ -52,14 +53,20 @@ static void on_drain_over(struct loop_timer *timer, uint64_t now_ms)
 	loop_end(&OWNER_OF(timer, struct shared, drain_timer)->keeper.loop);
 }
 
+static void begin_drain(struct shared *shared, uint64_t now_ms)
+{
+	shared->keeper.is_draining = true;
+	keeper_notice(&shared->keeper, NOTICE_DRAINING, now_ms,
+		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
+}
+
+/* That may take hours, so a service manager is not told that we stop: it would not wait. */
 void shared_on_drain_asked(void *owner, uint64_t now_ms)
 {
 	struct shared *shared = owner;
 
-	shared->keeper.is_draining = true;
-	keeper_notice(&shared->keeper, NOTICE_DRAINING, now_ms,
-		      &(struct notice){ .count = NOTICE_NUMBER(shared->keeper.peer_count) });
-	notify_stopping(&shared->notify, "waiting for runs to end");
+	begin_drain(shared, now_ms);
+	notify_status(&shared->notify, "takes no more runs, and ends with the last one");
 }
 
 /* The second time it means at once. */
@@ -72,7 +79,9 @@ static void on_end_asked(struct shared *shared, uint64_t now_ms)
 		return;
 	}
 	loop_set_timer(&shared->keeper.loop, &shared->drain_timer, now_ms + drain_ms);
-	shared_on_drain_asked(shared, now_ms);
+	notify_stopping(&shared->notify, "waiting for runs to end");
+	notify_extend(&shared->notify, (unsigned int)(drain_ms / 1000) + AFTER_DRAIN_S);
+	begin_drain(shared, now_ms);
 }
 
 static void on_signal(struct loop_source *source, unsigned int ready, uint64_t now_ms)
@@ -125,6 +134,11 @@ static int drop_privileges(struct shared *shared, const struct shared_config *co
 
 	(void)config;
 	/* What a keeper before us has listened on, and we do not, is closed. */
+	if (unknown && shared->handover_fd < 0 && strcmp(unknown, "listen") == 0)
+		return err_say(
+			err, EINVAL,
+			"the service manager has opened 'listen', and nothing says --listen, "
+			"which it needs as well");
 	if (unknown && shared->handover_fd < 0)
 		return err_say(err, EINVAL,
 			       "the service manager has opened '%.60s', which is none of control, "

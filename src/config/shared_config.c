@@ -215,8 +215,8 @@ static const struct option rows[] = {
 	{ name, letter, OPTION_OWN, read_keeper, 0, low, high, argument, help, detail },
 #include "config/keeper.def"
 #undef SETTING
-	{ "verbose", 'v', OPTION_FLAG, NULL, offsetof(struct shared_config, verbose), 1, 0, NULL,
-	  "a line on stderr for each request", "" },
+	{ "verbose", 'v', OPTION_FLAG, NULL, offsetof(struct shared_config, keeper.verbose), 1, 0,
+	  NULL, "a line on stderr for each request", "" },
 	{ "help", 'h', OPTION_FLAG, NULL, offsetof(struct shared_config, help), 1, 0, NULL,
 	  "print this help", "" },
 };

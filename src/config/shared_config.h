@@ -44,7 +44,7 @@ struct shared_config {
 	uint64_t reconcile_every_ms, reconcile_grace_ms, drain_ms;
 	const char *log; /* "json" or "text" */
 	const char *config;
-	uint64_t take_over, verbose, help;
+	uint64_t take_over, help;
 };
 
 /* Defaults; shared_config_fini is owed from here on. */

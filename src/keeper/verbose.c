@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <termios.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "http/path.h"
 
@@ -35,12 +36,23 @@ static const char *line_end(void)
 	return tcgetattr(STDERR_FILENO, &mode) == 0 && !(mode.c_oflag & OPOST) ? "\r\n" : "\n";
 }
 
-/* Who reads these lines slowly, or stops the terminal, misses some; requests do not wait. */
-static void print(const char *line, int len)
+/*
+ * A line of the keeper's log, where there is one. Who reads slowly, or stops the terminal, misses
+ * some in either case; requests do not wait.
+ */
+static void print(const struct peer *peer, const struct run *run, const char *text, uint64_t now_ms)
 {
 	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+	char line[1200];
+	int len;
 
-	if (len > 0 && poll(&out, 1, 0) > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
+	if (peer->keeper->notices) {
+		keeper_notice(peer->keeper, NOTICE_REQUEST, now_ms,
+			      &(struct notice){ .run_id = run ? run->run_id : NULL, .text = text });
+		return;
+	}
+	len = snprintf(line, sizeof(line), "warder: %s%s", text, line_end());
+	if (poll(&out, 1, 0) > 0 && write(STDERR_FILENO, line, (size_t)len) < 0)
 		return;
 }
 
@@ -52,8 +64,7 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 			   : exchange->upstream ? exchange->upstream->label
 						: "";
 	char *path = exchange->label ? strchr(exchange->label, ' ') : NULL;
-	char line[1024], model[JSON_EDIT_MODEL_MAX + 2] = "";
-	int len;
+	char text[1024], model[JSON_EDIT_MODEL_MAX + 2] = "";
 
 	if (!path)
 		return;
@@ -62,13 +73,12 @@ void verbose_outcome(const struct exchange *exchange, const char *ended, const c
 	for (char *c = model; *c; c++)
 		if (*c < 0x20 || *c > 0x7e)
 			*c = '?'; /* a model's name is the agent's text: nothing for a terminal */
-	len = snprintf(
-		line, sizeof(line), "warder: %.*s %s%s %d %" PRIu64 ".%03" PRIu64 " s%s%s%s%s%s%s",
-		(int)(path - exchange->label), exchange->label, host, path + 1, exchange->status,
-		time_ms / 1000, time_ms % 1000, model, strcmp(ended, "complete") == 0 ? "" : " ",
-		strcmp(ended, "complete") == 0 ? "" : ended, detail ? ": " : "",
-		detail ? detail : "", line_end());
-	print(line, len);
+	snprintf(text, sizeof(text), "%.*s %s%s %d %" PRIu64 ".%03" PRIu64 " s%s%s%s%s%s",
+		 (int)(path - exchange->label), exchange->label, host, path + 1, exchange->status,
+		 time_ms / 1000, time_ms % 1000, model, strcmp(ended, "complete") == 0 ? "" : " ",
+		 strcmp(ended, "complete") == 0 ? "" : ended, detail ? ": " : "",
+		 detail ? detail : "");
+	print(exchange->peer, exchange->run, text, now_ms);
 }
 
 void verbose_refused(const struct peer *peer, const struct link_refused *refused)
@@ -76,12 +86,12 @@ void verbose_refused(const struct peer *peer, const struct link_refused *refused
 	struct bytes query, path = bytes_cut(http_path_split(refused->path, &query), LABEL_MAX);
 	struct bytes method = bytes_cut(refused->method, METHOD_MAX);
 	struct bytes host = bytes_cut(refused->host, LABEL_MAX);
-	char line[1024];
+	char text[1024];
 
 	if (!peer->keeper->charter->config->verbose)
 		return;
-	print(line, snprintf(line, sizeof(line), "warder: %.*s%s%.*s%.*s refused: %.*s%s",
-			     (int)method.len, method.data, method.len ? " " : "", (int)host.len,
-			     host.data, (int)path.len, path.data, (int)refused->code.len,
-			     refused->code.data, line_end()));
+	snprintf(text, sizeof(text), "%.*s%s%.*s%.*s refused: %.*s", (int)method.len, method.data,
+		 method.len ? " " : "", (int)host.len, host.data, (int)path.len, path.data,
+		 (int)refused->code.len, refused->code.data);
+	print(peer, peer->run, text, clock_now_ms());
 }

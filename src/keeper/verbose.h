@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* With -v: a line on standard error for each request as it ends. */
+/* With -v: a line for each request as it ends, in the keeper's log or on standard error. */
 #ifndef KEEPER_VERBOSE_H
 #define KEEPER_VERBOSE_H
 

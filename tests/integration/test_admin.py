@@ -126,7 +126,7 @@ def test_a_service_manager_is_told(tmp_path):
         assert manager.recv(1000) == b"READY=1\nSTATUS=serving"
         log = peer.end()
         assert manager.recv(1000) == b"STOPPING=1\n"
-    assert [line["event"] for line in log] == ["listening", "stopped"]
+    assert [line["event"] for line in log] == ["ready", "stopped"]
 
 
 @pytest.mark.skipif(not shutil.which("systemd-socket-activate"), reason="needs systemd")

@@ -208,6 +208,24 @@ def test_counts_follow_what_happens(user_place, origin):
         assert samples["warder_exchanges"] == 0 and samples["warder_runs_total"] == 2
 
 
+def test_verbose_is_a_line_for_each_request(user_place, origin, https):
+    config = shared.merge(shared.llm(origin), shared.host(https, secret=False))
+    with shared.keeper(user_place, config) as keeper, keeper.run() as run:
+        assert run.ask(POST).status == 200
+        assert not keeper.log("request")  # the control
+    with shared.keeper(user_place, config, "-v") as keeper, keeper.run("--run-id", "r-1") as run:
+        assert run.ask(POST).status == 200
+        assert egress.ask(run).status == 200
+        assert egress.ask(run, host="no.test").status == 403
+        keeper.wait_for("request", 3)
+        lines = keeper.log("request")
+        assert {line["runId"] for line in lines} == {"r-1"}
+        for line, words in zip(lines, (("POST", "/v1/", " 200 "), ("GET", "api.test", " 200 "),
+                                       ("no.test", "host_not_allowed"))):
+            assert all(word in line["text"] for word in words), line
+        assert shared.KEY not in keeper.stderr()
+
+
 # ---- a service manager ----
 
 class Manager:
@@ -226,8 +244,8 @@ class Manager:
 def test_a_service_manager_is_told(user_place, origin):
     path = user_place.top / "notify"
     manager = Manager(path)
-    with manager.socket, shared.keeper(user_place, shared.llm(origin),
-                                       env={"NOTIFY_SOCKET": str(path)}) as keeper:
+    config = shared.llm(origin, keeper={"drain_timeout": "2h"})
+    with manager.socket, shared.keeper(user_place, config, env={"NOTIFY_SOCKET": str(path)}) as keeper:
         assert "READY=1" in manager.told()
         with keeper.run():
             keeper.reload()
@@ -241,7 +259,26 @@ def test_a_service_manager_is_told(user_place, origin):
             assert "READY=1" in words and any("as it was" in word for word in words)
             keeper.send(signal.SIGTERM)
             assert "STOPPING=1" in manager.told()
+            # As long as runs may take, and a little more.
+            assert manager.told()[0] == f"EXTEND_TIMEOUT_USEC={(7200 + 15) * 10 ** 6}"
         assert keeper.wait() == 0
+
+
+def test_a_service_manager_does_not_wait_for_a_drain(user_place, origin):
+    """It takes as long as the last run; who says that it stops has a minute or two for that."""
+    path = user_place.top / "notify"
+    manager = Manager(path)
+    with manager.socket, shared.keeper(user_place, shared.llm(origin),
+                                       env={"NOTIFY_SOCKET": str(path)}) as keeper:
+        assert "READY=1" in manager.told()
+        with keeper.run():
+            drain = keeper.drain()
+            assert manager.told() == ["STATUS=takes no more runs, and ends with the last one"]
+        assert keeper.wait() == 0
+        assert drain.communicate(timeout=20)[1] == ""
+        manager.socket.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            manager.told()
 
 
 @pytest.mark.skipif(not shutil.which("systemd-socket-activate"), reason="needs systemd")
@@ -272,6 +309,7 @@ def test_a_service_manager_opens_the_control_socket(user_place, origin):
 @pytest.mark.parametrize("options, words", [
     (("--seqpacket", "--fdname=contrl"), "'contrl'"),
     (("--fdname=control",), "control"),  # a stream's
+    (("--fdname=listen",), "nothing says --listen"),
 ])
 def test_what_a_service_manager_opens_must_be_of_use(user_place, origin, options, words):
     keeper = shared.Keeper(user_place, shared.llm(origin))
