@@ -300,6 +300,8 @@ void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_
 		return;
 	}
 	exchange->is_cut = true;
+	exchange->credit += exchange->kept_credit; /* the gate has granted it, whatever for */
+	exchange->kept_credit = 0;
 	if (exchange->is_events && exchange->is_reply_begun)
 		send_error_event(exchange, refusal);
 	exchange_fail(exchange, refusal, NULL, now_ms);
@@ -382,32 +384,33 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 }
 
 /* Whose limit it is, for whoever reads the refusal. */
-static void set_limit_hint(struct exchange *exchange)
+static void set_limit_hint(struct exchange *exchange, const struct store_reservation *asked)
 {
 	static char hint[160]; /* until the refusal is written, which is next */
-	const struct store_reservation *hold = exchange->hold;
-	const char *meter = hold->claims[hold->refused_claim].meter;
+	const char *meter = asked->claims[asked->refused_claim].meter;
 
 	snprintf(hint, sizeof(hint), "it is a limit of the %.*s", (int)strcspn(meter, ":"), meter);
 	exchange->hint = hint;
 }
 
 /* For the operator: that a limit was reached, and which. */
-static void note_limit(const struct exchange *exchange, const char *code, uint64_t now_ms)
+static void note_limit(const struct exchange *exchange, const struct store_reservation *asked,
+		       const char *code, uint64_t now_ms)
 {
 	static const char scopes[METRICS_SCOPE_COUNT] = { 'r', 'a', 'h' };
-	const struct store_reservation *hold = exchange->hold;
-	const char *meter = hold->claims[hold->refused_claim].meter;
+	const char *meter = asked->claims[asked->refused_claim].meter;
 
 	for (size_t i = 0; i < METRICS_SCOPE_COUNT; i++)
 		if (scopes[i] == meter[0])
-			keeper_of(exchange)->metrics.limited[i][hold->verdict - STORE_NO_RATE]++;
+			keeper_of(exchange)->metrics.limited[i][asked->verdict - STORE_NO_RATE]++;
 	keeper_notice(
 		keeper_of(exchange), NOTICE_LIMIT_REACHED, now_ms,
 		&(struct notice){ .run_id = run_id_of(exchange), .meter = meter, .code = code });
 }
 
-void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)
+/* What the store has said, for whoever asked. */
+static enum refusal explain(struct exchange *exchange, const struct store_reservation *asked,
+			    uint64_t now_ms)
 {
 	static const struct {
 		enum refusal refusal;
@@ -422,6 +425,19 @@ void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)
 		[STORE_HAS_LINK] = { REFUSAL_STORE, false, 1 },
 		[STORE_UNREACHABLE] = { REFUSAL_STORE, false, 1 },
 	};
+	enum refusal refusal = refusals[asked->verdict].refusal;
+
+	exchange->retry_s = asked->retry_ms ? (asked->retry_ms + 999) / 1000
+					    : refusals[asked->verdict].retry_s;
+	if (refusals[asked->verdict].is_limit) {
+		set_limit_hint(exchange, asked);
+		note_limit(exchange, asked, refusal_code(refusal), now_ms);
+	}
+	return refusal;
+}
+
+void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)
+{
 	const struct store_reservation *hold = exchange->hold;
 	struct bytes method = bytes_of(exchange->method_path);
 	struct bytes path = bytes_of(exchange->method_path + method.len + 1);
@@ -430,13 +446,20 @@ void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)
 		decide(exchange, method, path);
 		return;
 	}
-	exchange->retry_s = hold->retry_ms ? (hold->retry_ms + 999) / 1000
-					   : refusals[hold->verdict].retry_s;
-	if (refusals[hold->verdict].is_limit) {
-		set_limit_hint(exchange);
-		note_limit(exchange, refusal_code(refusals[hold->verdict].refusal), now_ms);
-	}
-	exchange_refuse(exchange, refusals[hold->verdict].refusal, method, path, now_ms);
+	exchange_refuse(exchange, explain(exchange, hold, now_ms), method, path, now_ms);
+}
+
+void exchange_on_room(struct exchange *exchange, uint64_t now_ms)
+{
+	if (!exchange->is_request_over)
+		exchange_mark_dirty(exchange); /* the gate may be granted more */
+	exchange_on_credit(exchange, 0, now_ms);
+}
+
+void exchange_run_out(struct exchange *exchange, const struct store_reservation *asked,
+		      uint64_t now_ms)
+{
+	exchange_cut(exchange, explain(exchange, asked, now_ms), now_ms);
 }
 
 static void on_silence(struct loop_timer *timer, uint64_t now_ms)
@@ -624,7 +647,8 @@ void exchange_wipe_request(struct exchange *exchange)
 
 void exchange_grant(struct exchange *exchange)
 {
-	if (exchange->owed < LINK_CREDIT_FIRST / 4 || exchange->is_request_over)
+	if (exchange->owed < LINK_CREDIT_FIRST / 4 || exchange->is_request_over ||
+	    limiter_waits(exchange))
 		return;
 	link_write_credit(peer_out(exchange->peer), exchange->id, exchange->owed);
 	exchange->granted += exchange->owed;

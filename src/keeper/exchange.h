@@ -77,13 +77,13 @@ struct exchange {
 	struct grpc grpc;               /* ... of messages with a prefix */
 	struct cost cost;
 	uint32_t credit;                /* bytes of the reply that the gate takes */
+	uint32_t kept_credit;           /* ... and takes, too, while its limits have no room */
 	uint32_t granted;               /* bytes of the request that the gate may send */
 	uint32_t owed;                  /* ... that it has sent, and that are to be granted again */
 	int status;                     /* of the reply; 0: none yet */
 	uint64_t body_left;             /* of a request whose length was declared */
 	struct store_reservation *hold; /* what it has of its limits, or NULL */
 	char *method_path;              /* RESERVE: for the record; a NUL between them */
-	uint64_t most_bytes;            /* of both bodies, by its limits; 0: any number */
 	uint64_t retry_s;               /* for a refusal: when it might be allowed; or 0 */
 	struct budget_host *account; /* of the host that it goes to, or NULL: nothing is counted */
 	unsigned int interim_count, restart_count;
@@ -143,16 +143,6 @@ void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms);
 /* How much of what a tunnel has brought the gate takes now. */
 size_t exchange_may_take(const struct exchange *exchange, size_t len);
 
-/*
- * What was reserved is what was known to be sent. A body without a length, and a reply, end where
- * a whole limit would be used by them alone.
- */
-static inline bool exchange_is_too_much(const struct exchange *exchange)
-{
-	return exchange->most_bytes > 0 &&
-	       exchange->sent_bytes + exchange->received_bytes > exchange->most_bytes;
-}
-
 /* Whether something of the reply waits for credit. */
 static inline bool exchange_holds_reply(const struct exchange *exchange)
 {
@@ -173,6 +163,13 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 
 /* The store has answered. */
 void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms);
+
+/* It has answered how much more there is: what had to wait for it goes on. */
+void exchange_on_room(struct exchange *exchange, uint64_t now_ms);
+
+/* Its limits have no more for it: it is cut off, with what the store has said. */
+void exchange_run_out(struct exchange *exchange, const struct store_reservation *asked,
+		      uint64_t now_ms);
 
 /* Refuses one that waits for more of its body. */
 void exchange_refuse_held(struct exchange *exchange, enum refusal refusal, uint64_t now_ms);

@@ -233,7 +233,9 @@ static void on_turn_end(struct loop *loop, uint64_t now_ms)
 	do {
 		flush_dirty(keeper, now_ms);
 		flush_peers(keeper, now_ms);
-	} while (keeper->dirty || keeper->dirty_origins);
+		if (keeper->asked) /* what has moved needs more room */
+			limiter_flush(keeper, now_ms);
+	} while (keeper->dirty || keeper->dirty_origins || keeper->dirty_peers);
 	if (keeper->audit.drafts.len > 0 && !keeper->audit_timer.place)
 		loop_set_timer(&keeper->loop, &keeper->audit_timer, now_ms + OUTCOMES_DELAY_MS);
 	if (keeper->is_draining)

@@ -13,12 +13,26 @@
 
 #define METER_MAX (HOST_MAX + 16)
 
+/*
+ * How many bytes an exchange holds beside those that it needs, and asks for at a time: a part of
+ * the smallest limit, so that many can be under way, but within these.
+ */
+#define STEP_PART 64
+#define STEP_MIN  4096
+#define STEP_MAX  (UINT64_C(1) << 20)
+
 /* What an exchange has in the store, or has asked for. */
 struct hold {
 	struct store_reservation reservation; /* first */
 	struct keeper *keeper;
 	struct exchange *exchange; /* NULL: it has ended meanwhile */
 	bool is_answered;
+	struct store_reservation more; /* of bytes, while is_asking; and its last answer */
+	uint64_t step;                 /* 0: it has no limits of bytes */
+	uint64_t room;                 /* how many bytes it may move altogether */
+	bool is_asking;
+	bool is_short; /* there were fewer than it wanted, so it asks again when it needs them */
+	bool is_out;   /* ... and there were none */
 	char run_id[RUNID_MAX + 1];
 	char *account; /* owned; "" for none */
 	char *meters[STORE_CLAIMS_MAX];
@@ -87,9 +101,22 @@ static void add_claim(struct hold *hold, const char *kind, const char *name,
 		die_no_memory();
 	claim->meter = hold->meters[reservation->claim_count++];
 	claim->limits = *limits;
-	if (limits->bytes &&
-	    (!hold->exchange->most_bytes || limits->bytes < hold->exchange->most_bytes))
-		hold->exchange->most_bytes = limits->bytes;
+}
+
+static uint64_t find_step(const struct store_reservation *reservation)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < reservation->claim_count; i++) {
+		uint64_t limit = reservation->claims[i].limits.bytes;
+
+		if (limit > 0 && limit < least)
+			least = limit;
+	}
+	if (least == UINT64_MAX)
+		return 0;
+	least /= STEP_PART;
+	return least < STEP_MIN ? STEP_MIN : least < STEP_MAX ? least : STEP_MAX;
 }
 
 /*
@@ -130,8 +157,11 @@ static void on_done(struct store_reservation *reservation, uint64_t now_ms)
 	};
 
 	hold->is_answered = true;
+	hold->room = reservation->granted_bytes;
+	hold->is_short = hold->room < reservation->bytes + reservation->more;
 	hold->keeper->metrics.store_requests[reservation->verdict]++;
 	if (hold->exchange) {
+		limiter_count(hold->exchange);
 		exchange_on_reserved(hold->exchange, now_ms);
 		return;
 	}
@@ -175,6 +205,15 @@ static void name_hold(struct hold *hold)
 		 hold->keeper->store->keeper_id, ++hold->keeper->hold_count, log);
 }
 
+static void add_asked(struct keeper *keeper, struct store_reservation *reservation)
+{
+	if (keeper->asked)
+		keeper->last_asked->next = reservation;
+	else
+		keeper->asked = reservation;
+	keeper->last_asked = reservation;
+}
+
 bool limiter_ask(struct exchange *exchange)
 {
 	struct keeper *keeper = exchange->peer->keeper;
@@ -194,15 +233,118 @@ bool limiter_ask(struct exchange *exchange)
 	add_claim(hold, "host", host ? host->name : "", host ? &host->limits : NULL);
 	name_hold(hold);
 	hold->reservation.bytes = count_bytes(exchange, &hold->reservation);
+	hold->reservation.more = hold->step = find_step(&hold->reservation);
 	hold->reservation.spend = costs_money(&hold->reservation) ? config->spend_reserve : 0;
 	exchange->hold = &hold->reservation;
-	if (keeper->asked)
-		keeper->last_asked->next = &hold->reservation;
-	else
-		keeper->asked = &hold->reservation;
-	keeper->last_asked = &hold->reservation;
+	add_asked(keeper, &hold->reservation);
 	return true;
 }
+
+/* ---- more room ---- */
+
+/* What it has of room, if it has limits of bytes; or NULL. */
+static struct hold *find_bounded(const struct exchange *exchange)
+{
+	struct hold *hold = (struct hold *)(void *)exchange->hold;
+
+	return hold && hold->is_answered && hold->step > 0 &&
+			       exchange->hold->verdict == STORE_GRANTED
+		       ? hold
+		       : NULL;
+}
+
+static uint64_t count_moved(const struct exchange *exchange)
+{
+	return exchange->sent_bytes + exchange->received_bytes;
+}
+
+static void on_more(struct store_reservation *more, uint64_t now_ms)
+{
+	struct hold *hold = OWNER_OF(more, struct hold, more);
+	struct exchange *exchange = hold->exchange;
+	bool is_granted = more->verdict == STORE_GRANTED;
+
+	hold->keeper->metrics.store_requests[more->verdict]++;
+	hold->is_asking = false;
+	if (!exchange) { /* it was settled meanwhile */
+		hold_free(hold);
+		return;
+	}
+	if (is_granted)
+		hold->room += more->granted_bytes;
+	hold->is_short = !is_granted || more->granted_bytes < more->more;
+	hold->is_out = !is_granted && count_moved(exchange) >= hold->room;
+	if (limiter_is_out(exchange, 0))
+		exchange_run_out(exchange, more, now_ms);
+	else
+		exchange_on_room(exchange, now_ms);
+}
+
+static void ask_more(struct hold *hold)
+{
+	uint64_t moved = count_moved(hold->exchange);
+
+	hold->is_asking = true;
+	hold->more = hold->reservation;
+	hold->more.next = NULL;
+	hold->more.is_of_money = false;
+	hold->more.bytes = hold->more.spend = 0;
+	hold->more.more = hold->step + (moved > hold->room ? moved - hold->room : 0);
+	hold->more.is_more = true;
+	hold->more.on_done = on_more;
+	add_asked(hold->keeper, &hold->more);
+}
+
+/*
+ * Of a reply no more comes in than there is room for: it waits as it does for a gate that takes no
+ * more. Without any to be had one byte may come, which proves that it is not over. Frames of
+ * WebSocket need room for more than themselves, so there it is all or nothing.
+ */
+static void keep_credit(struct exchange *exchange, const struct hold *hold)
+{
+	uint64_t moved = count_moved(exchange);
+	uint64_t room = moved < hold->room ? hold->room - moved : hold->is_out;
+	uint32_t all = exchange->credit + exchange->kept_credit;
+
+	if (exchange->websocket && room > 0)
+		room = all;
+	exchange->credit = room < all ? (uint32_t)room : all;
+	exchange->kept_credit = all - exchange->credit;
+}
+
+void limiter_count(struct exchange *exchange)
+{
+	struct hold *hold = find_bounded(exchange);
+	uint64_t moved = count_moved(exchange);
+
+	if (!hold)
+		return;
+	if (!hold->is_asking && !hold->is_out &&
+	    (moved >= hold->room || (!hold->is_short && hold->room - moved < hold->step / 2)))
+		ask_more(hold);
+	keep_credit(exchange, hold);
+}
+
+bool limiter_is_out(const struct exchange *exchange, uint64_t bytes)
+{
+	const struct hold *hold = find_bounded(exchange);
+
+	return hold && hold->is_out && count_moved(exchange) + bytes > hold->room;
+}
+
+bool limiter_waits(const struct exchange *exchange)
+{
+	const struct hold *hold = find_bounded(exchange);
+
+	return hold && hold->is_asking && count_moved(exchange) >= hold->room;
+}
+
+const struct store_reservation *limiter_last_word(const struct exchange *exchange)
+{
+	return &((const struct hold *)(const void *)exchange->hold)->more;
+}
+
+/* ---- the end of a turn ---- */
 
 void limiter_flush(struct keeper *keeper, uint64_t now_ms)
 {
@@ -274,7 +416,9 @@ void limiter_settle(struct exchange *exchange, uint64_t now_ms)
 		note_beginning(exchange, now_ms);
 	if (reservation->verdict == STORE_GRANTED)
 		hold->keeper->store->ops->settle(hold->keeper->store, &settlement, now_ms);
-	hold_free(hold);
+	hold->exchange = NULL;
+	if (!hold->is_asking) /* else when that is answered */
+		hold_free(hold);
 }
 
 /* ---- another store ---- */

@@ -363,7 +363,7 @@ static int on_message(struct link_port *port, enum link_event event, struct byte
 		return exchange_on_end(exchange, now_ms);
 	case LINK_CREDIT:
 		if (link_parse_credit(payload, &credit) < 0 ||
-		    credit > LINK_CREDIT_FIRST - exchange->credit)
+		    credit > LINK_CREDIT_FIRST - exchange->credit - exchange->kept_credit)
 			return -EPROTO;
 		exchange_on_credit(exchange, credit, now_ms);
 		return 0;

@@ -7,6 +7,7 @@
 
 #include "http/h1_write.h"
 #include "keeper/exchange.h"
+#include "keeper/limiter.h"
 #include "keeper/origin.h"
 
 /* ---- the head ---- */
@@ -312,15 +313,18 @@ static void take_data(struct exchange *exchange, struct bytes *data, uint64_t no
 	size_t len = data->len;
 	int r = 0;
 
+	if (len > 0 && limiter_is_out(exchange, 1)) {
+		exchange_run_out(exchange, limiter_last_word(exchange), now_ms);
+		return;
+	}
 	if (exchange->decoder)
 		r = decode(exchange, data);
 	else if (exchange->credit > 0 && len > 0)
 		r = pass_on(exchange,
 			    bytes_take(data, len < exchange->credit ? len : exchange->credit));
 	exchange->received_bytes += len - data->len;
-	if (r == 0 && exchange_is_too_much(exchange))
-		exchange_cut(exchange, REFUSAL_BYTES, now_ms);
-	else if (r < 0)
+	limiter_count(exchange);
+	if (r < 0)
 		exchange_fail(exchange, REFUSAL_GARBAGE,
 			      exchange->websocket ? "it sent no frames of WebSocket"
 						  : "its content coding is broken",
@@ -398,6 +402,7 @@ void exchange_on_reply_room(struct exchange *exchange, uint64_t now_ms)
 void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now_ms)
 {
 	exchange->credit += credit;
+	limiter_count(exchange);
 	/* One message of the gate's may let 64 KiB through, and many come in one read. */
 	if (exchange->state == EXCHANGE_RELAY && !peer_is_behind(exchange->peer))
 		exchange->origin->wire->resume(exchange, now_ms);

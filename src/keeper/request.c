@@ -17,6 +17,7 @@
 #include "base/die.h"
 #include "http/path.h"
 #include "keeper/egress.h"
+#include "keeper/limiter.h"
 #include "keeper/origin.h"
 #include "keeper/route.h"
 #include "keeper/verbose.h"
@@ -674,8 +675,9 @@ int exchange_on_data(struct exchange *exchange, struct bytes data, uint64_t now_
 		on_held_data(exchange, data, now_ms);
 		return 0;
 	}
-	if (exchange_is_too_much(exchange)) {
-		exchange_cut(exchange, REFUSAL_BYTES, now_ms);
+	limiter_count(exchange);
+	if (limiter_is_out(exchange, 0)) {
+		exchange_run_out(exchange, limiter_last_word(exchange), now_ms);
 		return 0;
 	}
 	if (exchange->account && !exchange->has_length &&

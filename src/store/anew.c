@@ -83,7 +83,7 @@ void store_retake(struct store *store, const struct store_reservation *reservati
 	struct store_reservation *copy = reservation_copy(reservation);
 
 	copy->is_of_money = false;
-	copy->bytes = copy->spend = 0;
+	copy->bytes = copy->spend = copy->more = 0;
 	for (size_t i = 0; i < copy->claim_count; i++)
 		copy->claims[i].limits = (struct limits){
 			.concurrent = reservation->claims[i].limits.concurrent,

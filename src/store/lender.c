@@ -84,8 +84,11 @@ static void keep_holds(struct lender *lender, uint64_t now_ms)
 
 	while ((entry = table_walk(&lender->holds, &walk))) {
 		struct lent_hold *hold = OWNER_OF(entry, struct lent_hold, entry);
-		const struct store_settlement unknown = { .id = hold->reservation->id,
-							  .call_id = "" };
+		const struct store_settlement unknown = {
+			.id = hold->reservation->id,
+			.bytes = hold->reservation->granted_bytes,
+			.call_id = "",
+		};
 
 		lender->store->ops->settle(lender->store, &unknown, now_ms);
 		forget_hold(lender, hold);
@@ -161,9 +164,11 @@ static struct lent_hold *find_hold(struct lender *lender, const char *id)
 
 static void note_hold(struct lender *lender, const struct store_reservation *reservation)
 {
-	struct lent_hold *hold;
+	struct lent_hold *hold = find_hold(lender, reservation->id);
 
-	if (find_hold(lender, reservation->id))
+	if (hold && reservation->is_more)
+		hold->reservation->granted_bytes += reservation->granted_bytes;
+	if (hold || reservation->is_more)
 		return;
 	hold = calloc(1, sizeof(*hold));
 	if (!hold)
@@ -174,14 +179,16 @@ static void note_hold(struct lender *lender, const struct store_reservation *res
 
 static void on_reserved(struct store_reservation *reservation, uint64_t now_ms)
 {
-	const uint64_t numbers[] = { reservation->refused_claim, reservation->retry_ms };
+	const uint64_t numbers[] = { reservation->refused_claim, reservation->retry_ms,
+				     reservation->granted_bytes };
 	const struct store_settlement nothing = { .id = reservation->id,
 						  .is_cost_known = true,
 						  .call_id = "" };
 	struct lent_question *question = (struct lent_question *)(void *)reservation;
 	struct store *store = question->lender->store;
 
-	if (reservation->verdict == STORE_GRANTED && question->lender->is_over)
+	if (reservation->verdict == STORE_GRANTED && question->lender->is_over &&
+	    !reservation->is_more)
 		store->ops->settle(store, &nothing, now_ms);
 	else if (reservation->verdict == STORE_GRANTED)
 		note_hold(question->lender, reservation);
@@ -260,7 +267,7 @@ static bool ask_reserve(struct lent_question *question, struct bytes words, uint
 	struct store *store = question->lender->store;
 	struct store_reservation *reservation = &question->reservation;
 	const char *id = words_next(&words);
-	uint64_t attempt = 0, is_of_money = 0;
+	uint64_t attempt = 0, is_of_money = 0, is_more = 0;
 
 	if (!id || strlen(id) >= STORE_ID_MAX)
 		return false;
@@ -271,8 +278,10 @@ static bool ask_reserve(struct lent_question *question, struct bytes words, uint
 	if (!reservation->run_id || !reservation->account || !words_next_number(&words, &attempt) ||
 	    !words_next_number(&words, &is_of_money) ||
 	    !words_next_number(&words, &reservation->bytes) ||
-	    !words_next_number(&words, &reservation->spend))
+	    !words_next_number(&words, &reservation->spend) ||
+	    !words_next_number(&words, &reservation->more) || !words_next_number(&words, &is_more))
 		return false;
+	reservation->is_more = is_more;
 	reservation->attempt = (uint32_t)attempt;
 	reservation->is_of_money = is_of_money;
 	while (words.len > 0 && reservation->claim_count < STORE_CLAIMS_MAX) {

@@ -119,8 +119,9 @@ static void answer_reserve(void *object, enum store_verdict verdict, struct byte
 
 	reservation->verdict = verdict;
 	if (!words_next_number(&words, &claim) || claim >= STORE_CLAIMS_MAX ||
-	    !words_next_number(&words, &reservation->retry_ms))
-		reservation->retry_ms = claim = 0;
+	    !words_next_number(&words, &reservation->retry_ms) ||
+	    !words_next_number(&words, &reservation->granted_bytes))
+		reservation->granted_bytes = reservation->retry_ms = claim = 0;
 	reservation->refused_claim = (size_t)claim;
 	reservation->on_done(reservation, now_ms);
 }
@@ -394,7 +395,9 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 	struct lent *lent = (struct lent *)(void *)store;
 
 	for (struct store_reservation *next; first; first = next) {
-		struct item *item = begin(lent, ASKED_RESERVE, first, first->id, now_ms);
+		/* What makes a hold larger is given back with the hold. */
+		struct item *item = begin(lent, ASKED_RESERVE, first,
+					  first->is_more ? "" : first->id, now_ms);
 		struct buf *packet = &item->packet;
 
 		next = first->next;
@@ -405,6 +408,8 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 		words_add_number(packet, first->is_of_money);
 		words_add_number(packet, first->bytes);
 		words_add_number(packet, first->spend);
+		words_add_number(packet, first->more);
+		words_add_number(packet, first->is_more);
 		for (size_t i = 0; i < first->claim_count; i++) {
 			const struct limits *limits = &first->claims[i].limits;
 
@@ -472,7 +477,7 @@ static void give_back(struct lent *lent, const struct item *item, uint64_t now_m
 						  .is_cost_known = true,
 						  .call_id = "" };
 
-	if (item->kind == ASKED_RESERVE)
+	if (item->kind == ASKED_RESERVE && item->id[0])
 		settle(&lent->store, &nothing, now_ms);
 	else if (item->kind == ASKED_OPEN)
 		close_run(&lent->store, item->id, now_ms);

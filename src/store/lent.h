@@ -6,9 +6,9 @@
  *
  * Both ends of a socket for packets: a letter, then words, each with its NUL; numbers in decimal.
  *
- *   reserve   r SEQ ID RUN ACCOUNT ATTEMPT MONEY BYTES SPEND
+ *   reserve   r SEQ ID RUN ACCOUNT ATTEMPT MONEY BYTES SPEND MORE ONLY-MORE
  *               {METER RATE BURST CONCURRENT BYTES SPEND}…
- *             ◀ a SEQ VERDICT CLAIM RETRY
+ *             ◀ a SEQ VERDICT CLAIM RETRY GRANTED
  *   open      o SEQ RUN ACCOUNT ATTEMPT        ◀ a SEQ VERDICT BEGUN
  *   meter     m SEQ METER                      ◀ a SEQ VERDICT BYTES SPENT RESERVED CONCURRENT
  *   revoke    x SEQ RUN                        ◀ a SEQ VERDICT

@@ -91,20 +91,46 @@ static enum store_verdict try_claim(struct local *local, struct store_reservatio
 		return STORE_UNREACHABLE;
 	set_limits(local, tally, limits, asked->is_of_money);
 	limits.spend = store_spend_limit(asked, at);
-	verdict = meter_test(&tally->meter, &limits, asked->bytes, asked->spend, now_ms,
+	verdict = meter_test(&tally->meter, &limits, asked->granted_bytes, asked->spend, now_ms,
 			     &asked->retry_ms);
 	if (verdict == STORE_GRANTED)
-		meter_hold(&tally->meter, &limits, asked->bytes, asked->spend);
+		meter_hold(&tally->meter, &limits, asked->granted_bytes, asked->spend);
 	return verdict;
+}
+
+/* How many bytes it gets: those that it needs, and what there is beside them. */
+static enum store_verdict find_room(struct local *local, struct store_reservation *asked,
+				    uint64_t now_ms)
+{
+	uint64_t more = asked->more;
+
+	asked->granted_bytes = asked->bytes;
+	for (size_t i = 0; asked->more > 0 && i < asked->claim_count; i++) {
+		struct tally *tally = local_get_tally(local, asked->claims[i].meter, now_ms);
+		uint64_t room;
+
+		if (needs_journal(local, asked) && !local_load_tally(local, tally))
+			return STORE_UNREACHABLE;
+		room = meter_room(&tally->meter, &asked->claims[i].limits, asked->bytes);
+		asked->refused_claim = i;
+		if (room == 0)
+			return STORE_NO_BYTES;
+		more = room < more ? room : more;
+	}
+	asked->refused_claim = 0;
+	asked->granted_bytes += more;
+	return STORE_GRANTED;
 }
 
 /* All claims or none. One meter may be claimed twice, so each is held before the next is tested. */
 static enum store_verdict try_claims(struct local *local, struct store_reservation *asked,
 				     struct tally **ret_tallies, uint64_t now_ms)
 {
-	enum store_verdict verdict = STORE_GRANTED;
+	enum store_verdict verdict = find_room(local, asked, now_ms);
 	size_t count;
 
+	if (verdict != STORE_GRANTED)
+		return verdict;
 	for (count = 0; count < asked->claim_count; count++) {
 		ret_tallies[count] = local_get_tally(local, asked->claims[count].meter, now_ms);
 		verdict = try_claim(local, asked, count, ret_tallies[count], now_ms);
@@ -115,8 +141,8 @@ static enum store_verdict try_claims(struct local *local, struct store_reservati
 		return verdict;
 	asked->refused_claim = count;
 	while (count-- > 0)
-		meter_undo(&ret_tallies[count]->meter, &asked->claims[count].limits, asked->bytes,
-			   asked->spend);
+		meter_undo(&ret_tallies[count]->meter, &asked->claims[count].limits,
+			   asked->granted_bytes, asked->spend);
 	return verdict;
 }
 
@@ -128,6 +154,27 @@ static void take_again(struct hold *hold)
 	hold->is_left = hold->is_kept = false;
 	for (size_t i = 0; i < hold->tally_count; i++)
 		meter_take_place(&hold->tallies[i]->meter);
+}
+
+/* What a hold has becomes more. */
+static enum store_verdict extend(struct local *local, struct store_reservation *asked,
+				 uint64_t now_ms)
+{
+	struct hold *hold = local_find_hold(local, asked->id);
+	enum store_verdict verdict;
+
+	if (hold)
+		take_again(hold);
+	if (!hold || hold->is_kept)
+		return STORE_NO_BYTES;
+	verdict = find_room(local, asked, now_ms);
+	if (verdict != STORE_GRANTED)
+		return verdict;
+	for (size_t i = 0; i < hold->tally_count; i++)
+		meter_extend(&hold->tallies[i]->meter, asked->granted_bytes);
+	hold->bytes += asked->granted_bytes;
+	local_touch_hold(local, hold);
+	return STORE_GRANTED;
 }
 
 static enum store_verdict decide(struct local *local, struct store_reservation *asked,
@@ -143,16 +190,19 @@ static enum store_verdict decide(struct local *local, struct store_reservation *
 		return STORE_UNREACHABLE;
 	if (is_revoked(local, asked->run_id))
 		return STORE_IS_REVOKED;
+	if (asked->is_more)
+		return extend(local, asked, now_ms);
 	hold = local_find_hold(local, asked->id);
 	if (hold) {
 		take_again(hold);
+		asked->granted_bytes = hold->bytes;
 		return STORE_GRANTED;
 	}
 	verdict = try_claims(local, asked, tallies, now_ms);
 	if (verdict != STORE_GRANTED)
 		return verdict;
 	hold = local_add_hold(local, asked->id, tallies, asked->claim_count);
-	hold->bytes = asked->bytes;
+	hold->bytes = asked->granted_bytes;
 	hold->spend = asked->spend;
 	hold->is_journalled = needs_journal(local, asked);
 	local_touch_hold(local, hold);
@@ -162,15 +212,21 @@ static enum store_verdict decide(struct local *local, struct store_reservation *
 /* What could not be written was not granted (INV-FAIL-CLOSED). */
 static void take_back(struct local *local, struct store_reservation *asked)
 {
-	struct hold *hold;
+	struct hold *hold = NULL;
 
-	if (asked->verdict == STORE_GRANTED) {
+	if (asked->verdict == STORE_GRANTED)
 		hold = local_find_hold(local, asked->id);
-		for (size_t i = 0; i < asked->claim_count; i++)
-			meter_undo(&hold->tallies[i]->meter, &asked->claims[i].limits, asked->bytes,
-				   asked->spend);
-		local_take_back_hold(local, hold);
+	for (size_t i = 0; hold && i < hold->tally_count; i++) {
+		if (asked->is_more)
+			meter_shrink(&hold->tallies[i]->meter, asked->granted_bytes);
+		else
+			meter_undo(&hold->tallies[i]->meter, &asked->claims[i].limits,
+				   asked->granted_bytes, asked->spend);
 	}
+	if (hold && asked->is_more)
+		hold->bytes -= asked->granted_bytes;
+	else if (hold)
+		local_take_back_hold(local, hold);
 	asked->verdict = STORE_UNREACHABLE;
 	asked->retry_ms = 0;
 }

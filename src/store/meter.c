@@ -75,6 +75,17 @@ void meter_load(struct meter *meter, uint64_t bytes, uint64_t spent)
 	add(&meter->spent, spent);
 }
 
+uint64_t meter_room(const struct meter *meter, const struct limits *limits, uint64_t bytes)
+{
+	uint64_t limit = limits->bytes < METER_MAX ? limits->bytes : METER_MAX, used;
+
+	if (limit == 0)
+		return UINT64_MAX;
+	if (__builtin_add_overflow(meter->bytes + meter->bytes_held, bytes, &used) || used > limit)
+		return 0;
+	return limit - used;
+}
+
 static bool has_left(uint64_t limit, uint64_t used, uint64_t held, uint64_t asked)
 {
 	uint64_t sum;
@@ -132,6 +143,16 @@ void meter_undo(struct meter *meter, const struct limits *limits, uint64_t bytes
 	drop(&meter->reserved, spend);
 	if (limits->rate > 0)
 		meter->missing -= meter->missing < TOKEN ? meter->missing : TOKEN;
+}
+
+void meter_extend(struct meter *meter, uint64_t bytes)
+{
+	add(&meter->bytes_held, bytes);
+}
+
+void meter_shrink(struct meter *meter, uint64_t bytes)
+{
+	drop(&meter->bytes_held, bytes);
 }
 
 void meter_end(struct meter *meter, uint64_t bytes_held, uint64_t bytes)

@@ -35,11 +35,18 @@ void meter_load(struct meter *meter, uint64_t bytes, uint64_t spent);
 enum store_verdict meter_test(struct meter *meter, const struct limits *limits, uint64_t bytes,
 			      uint64_t spend, uint64_t now_ms, uint64_t *ret_retry_ms) must_check;
 
+/* How many bytes there are left beside so many, as far as there is a limit; else UINT64_MAX. */
+uint64_t meter_room(const struct meter *meter, const struct limits *limits, uint64_t bytes);
+
 /* Takes it; only right after a test that granted it. */
 void meter_hold(struct meter *meter, const struct limits *limits, uint64_t bytes, uint64_t spend);
 
 /* As if it had never been held; what is past its rate comes back, too. */
 void meter_undo(struct meter *meter, const struct limits *limits, uint64_t bytes, uint64_t spend);
+
+/* So many bytes more, or less, for what is held. */
+void meter_extend(struct meter *meter, uint64_t bytes);
+void meter_shrink(struct meter *meter, uint64_t bytes);
 
 /* The exchange is over: its place is free, and so many bytes were used instead of those held. */
 void meter_end(struct meter *meter, uint64_t bytes_held, uint64_t bytes);

@@ -224,8 +224,18 @@ static size_t place_of(const struct names *names, const char *name)
 	return (size_t)(found - names->list) + 1;
 }
 
-static void write_claim(size_t place, const struct limits *limits, uint64_t spend_limit,
-			struct buf *params)
+/* Those that it is tested by. */
+static struct limits limits_of(const struct store_reservation *reservation, size_t claim)
+{
+	struct limits limits = reservation->claims[claim].limits;
+
+	if (reservation->is_more)
+		return (struct limits){ .bytes = limits.bytes };
+	limits.spend = store_spend_limit(reservation, claim);
+	return limits;
+}
+
+static void write_claim(size_t place, const struct limits *limits, struct buf *params)
 {
 	uint64_t rate = least(limits->rate, RATE_MAX), capacity;
 
@@ -236,7 +246,7 @@ static void write_claim(size_t place, const struct limits *limits, uint64_t spen
 	pgtext_add_number(&params[2], capacity < REQUEST ? REQUEST : capacity);
 	pgtext_add_number(&params[3], limits->concurrent);
 	pgtext_add_number(&params[4], limits->bytes);
-	pgtext_add_number(&params[5], spend_limit);
+	pgtext_add_number(&params[5], limits->spend);
 }
 
 static void write_reserve(const struct pgask_book *book, const struct pglist *list,
@@ -260,12 +270,13 @@ static void write_reserve(const struct pgask_book *book, const struct pglist *li
 		pgtext_add_number(&params[4], reservation->attempt);
 		pgtext_add_number(&params[5], reservation->bytes);
 		pgtext_add_number(&params[6], reservation->spend);
+		pgtext_add_number(&params[13], reservation->more);
+		pgtext_add_bool(&params[14], reservation->is_more);
 		for (size_t c = 0; c < STORE_CLAIMS_MAX; c++) {
 			const char *name = own[i * STORE_CLAIMS_MAX + c];
+			const struct limits limits = name ? limits_of(reservation, c) : none;
 
-			write_claim(name ? place_of(&names, name) : 0,
-				    name ? &reservation->claims[c].limits : &none,
-				    name ? store_spend_limit(reservation, c) : 0, params + 7);
+			write_claim(name ? place_of(&names, name) : 0, &limits, params + 7);
 		}
 	}
 	arena_fini(&names.arena);
@@ -280,6 +291,7 @@ static void answer_reserve(struct pgask_book *book, void *item, char *const *val
 	reservation->verdict = (enum store_verdict)number_of(values[0]);
 	reservation->refused_claim = number_of(values[1]);
 	reservation->retry_ms = number_of(values[2]);
+	reservation->granted_bytes = number_of(values[3]);
 	reservation->on_done(reservation, now_ms);
 }
 
@@ -287,8 +299,8 @@ static void refuse_reserve(struct pgask_book *book, void *item, bool was_sent, u
 {
 	struct store_reservation *reservation = item;
 
-	/* There may be a hold, of something that is never done. */
-	if (was_sent)
+	/* There may be a hold, of something that is never done. What it has got more is its own. */
+	if (was_sent && !reservation->is_more)
 		pgask_settle(book, &(struct store_settlement){ .id = reservation->id,
 							       .is_cost_known = true,
 							       .call_id = "" });
@@ -463,11 +475,12 @@ const struct pgask_kind pgask_kinds[PGASK_COUNT] = {
 	[PGASK_OPEN] = { "open", "SELECT * FROM warder.open_runs(" ALL ", $4, $5, $6)", 3, 2,
 			 PGASK_ROW_EACH, false, write_open, answer_open, refuse_open },
 	[PGASK_RESERVE] = { "reserve",
-			    "SELECT unnest(verdicts), unnest(refused), unnest(waits) "
+			    "SELECT unnest(verdicts), unnest(refused), unnest(waits), "
+			    "unnest(grants) "
 			    "FROM warder.reserve(" ALL
 			    ", $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, "
-			    "$14, $15, $16)",
-			    13, 3, PGASK_ROW_EACH, false, write_reserve, answer_reserve,
+			    "$14, $15, $16, $17, $18)",
+			    15, 4, PGASK_ROW_EACH, false, write_reserve, answer_reserve,
 			    refuse_reserve },
 	[PGASK_READ] = { "read", "SELECT * FROM warder.read_meters(" ALL ", $4)", 1, 4,
 			 PGASK_ROW_EACH, false, write_read, answer_read, refuse_read },

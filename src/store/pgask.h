@@ -16,7 +16,7 @@
 #include "store/store.h"
 #include "store/watch.h"
 
-#define PGASK_PARAMS_MAX  13 /* beside those that all have: keeper, epoch, how long one lives */
+#define PGASK_PARAMS_MAX  15 /* beside those that all have: keeper, epoch, how long one lives */
 #define PGASK_COLUMNS_MAX 4
 
 /* In the order in which they go out: what gives back goes before what takes. */

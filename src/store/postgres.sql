@@ -198,15 +198,17 @@ BEGIN
 	CREATE FUNCTION warder.reserve(me text, mine bigint, alive_ms bigint, names text[],
 		ids text[], runs text[], accounts text[], attempts bigint[], sizes bigint[], spends bigint[],
 		claims int[], rates bigint[], capacities bigint[], place_limits bigint[], byte_limits bigint[],
-		spend_limits bigint[], OUT verdicts int[], OUT refused int[], OUT waits bigint[])
+		spend_limits bigint[], mores bigint[], are_more boolean[],
+		OUT verdicts int[], OUT refused int[], OUT waits bigint[], OUT grants bigint[])
 	LANGUAGE plpgsql AS $f$
 	DECLARE
 		one CONSTANT bigint := 3600000000;
 		most CONSTANT bigint := 4000000000000000000;
-		revoked text[];
+		revoked text[]; there text[];
 		used bigint[]; held bigint[]; spent bigint[]; owed bigint[];
 		levels bigint[]; levels_at bigint[]; taken bigint[]; added bigint[];
 		now_ms bigint; verdict int; claim int; wait bigint; m int; c int; rate bigint; passed bigint;
+		more bigint; room bigint;
 	BEGIN
 		PERFORM warder.fence(me, mine);
 		PERFORM warder.make_meters(names);
@@ -230,6 +232,10 @@ BEGIN
 		verdicts := array_fill(0, ARRAY[cardinality(ids)]);
 		refused := verdicts;
 		waits := array_fill(0::bigint, ARRAY[cardinality(ids)]);
+		grants := waits;
+		IF true = ANY (are_more) THEN
+			there := ARRAY(SELECT h.id FROM warder.holds h WHERE h.id = ANY (ids) AND NOT h.is_kept);
+		END IF;
 
 		FOR r IN 1 .. cardinality(ids) LOOP
 			verdict := 0;
@@ -239,6 +245,12 @@ BEGIN
 				verdicts[r] := 5;
 				CONTINUE;
 			END IF;
+			-- What makes a hold larger needs it, and has no limits but those of bytes.
+			IF are_more[r] AND NOT ids[r] = ANY (there) THEN
+				verdicts[r] := 3;
+				CONTINUE;
+			END IF;
+			more := mores[r];
 			WHILE claim < 3 LOOP
 				c := 3 * r - 2 + claim;
 				m := claims[c];
@@ -263,9 +275,13 @@ BEGIN
 					wait := 1000;
 					EXIT;
 				END IF;
-				IF byte_limits[c] > 0 AND used[m] + held[m] + sizes[r] > byte_limits[c] THEN
-					verdict := 3;
-					EXIT;
+				IF byte_limits[c] > 0 THEN
+					room := byte_limits[c] - used[m] - held[m] - sizes[r];
+					IF room < 0 OR room = 0 AND more > 0 THEN
+						verdict := 3;
+						EXIT;
+					END IF;
+					more := least(more, room);
 				END IF;
 				IF spend_limits[c] > 0 AND spent[m] + owed[m] + spends[r] > spend_limits[c] THEN
 					verdict := 4;
@@ -282,9 +298,10 @@ BEGIN
 			FOR c IN 3 * r - 2 .. 3 * r LOOP
 				m := claims[c];
 				EXIT WHEN m = 0;
+				held[m] := least(held[m] + sizes[r] + more, most);
+				CONTINUE WHEN are_more[r];
 				added[m] := added[m] + 1;
 				taken[m] := taken[m] + 1;
-				held[m] := least(held[m] + sizes[r], most);
 				IF warder.has_money(names[m]) THEN
 					owed[m] := least(owed[m] + spends[r], most);
 				END IF;
@@ -292,6 +309,7 @@ BEGIN
 					levels[m] := levels[m] + one;
 				END IF;
 			END LOOP;
+			grants[r] := sizes[r] + more;
 		END LOOP;
 
 		UPDATE warder.meters t SET held_bytes = u.held_bytes, reserved = u.reserved, level = u.level,
@@ -299,7 +317,8 @@ BEGIN
 			FROM unnest(names, held, owed, levels, levels_at, added)
 				u (name, held_bytes, reserved, level, level_at, added)
 			-- A clock that was put back counts from now on, or a bucket that is empty stays so.
-			WHERE t.name = u.name AND (u.added > 0 OR u.level_at < t.level_at);
+			WHERE t.name = u.name
+			AND (u.added > 0 OR u.held_bytes > t.held_bytes OR u.level_at < t.level_at);
 		INSERT INTO warder.places SELECT u.name, me, u.added FROM unnest(names, added) u (name, added)
 			WHERE u.added > 0
 			ON CONFLICT (meter, keeper) DO UPDATE SET taken = places.taken + excluded.taken;
@@ -307,9 +326,12 @@ BEGIN
 			SELECT u.id, me, u.run, u.account, u.attempt, array_remove(ARRAY[
 				names[claims[3 * u.place - 2]], names[claims[3 * u.place - 1]],
 				names[claims[3 * u.place]]], NULL), u.size, u.spend, clock_timestamp()
-			FROM unnest(ids, runs, accounts, attempts, sizes, spends, verdicts) WITH ORDINALITY
-				u (id, run, account, attempt, size, spend, verdict, place)
-			WHERE u.verdict = 0;
+			FROM unnest(ids, runs, accounts, attempts, grants, spends, verdicts, are_more)
+				WITH ORDINALITY u (id, run, account, attempt, size, spend, verdict, is_more, place)
+			WHERE u.verdict = 0 AND NOT u.is_more;
+		UPDATE warder.holds h SET bytes = least(h.bytes + u.size, most)
+			FROM unnest(ids, grants, verdicts, are_more) u (id, size, verdict, is_more)
+			WHERE h.id = u.id AND u.verdict = 0 AND u.is_more;
 	END $f$;
 
 	-- Of two settlements of one hold the first counts. What a call has cost is not counted a

@@ -127,6 +127,8 @@ static void add_reserve(const struct redis_task *task, struct redis_words *words
 	redis_add_text(words, reservation->run_id);
 	redis_add_number(words, reservation->bytes);
 	redis_add_number(words, reservation->spend);
+	redis_add_number(words, reservation->more);
+	redis_add_number(words, reservation->is_more);
 	for (size_t i = 0; i < reservation->claim_count; i++) {
 		const struct limits *limits = &reservation->claims[i].limits;
 
@@ -146,15 +148,19 @@ static void on_reserved(struct redis_task *task, const struct redisReply *reply,
 	reservation->verdict = verdict_of(task, reply);
 	reservation->refused_claim = redis_reply_number(reply, 1);
 	reservation->retry_ms = redis_reply_number(reply, 2);
+	reservation->granted_bytes = redis_reply_number(reply, 3);
 	reservation->on_done(reservation, now_ms);
 }
 
-/* One that was sent may have been granted: it is settled, with nothing used. */
+/*
+ * One that was sent may have been granted: it is settled, with nothing used. What it may have got
+ * for a hold that there is goes with that.
+ */
 static bool on_reserve_lost(struct redis_task *task, uint64_t now_ms)
 {
 	struct store_reservation *reservation = task->request;
 
-	if (task->was_sent) {
+	if (task->was_sent && !reservation->is_more) {
 		struct redis_task *back = redis_task_new(task->session, &settle_kind);
 
 		snprintf(back->id, sizeof(back->id), "%s", reservation->id);

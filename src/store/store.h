@@ -8,7 +8,8 @@
  * other request comes between, however many keepers ask. What was reserved is a *hold*, which is
  * in the store before the request is sent; settling it puts what was really used in its place. A
  * keeper that is killed therefore leaves holds behind, which count as used until they are
- * settled: limits hold, and errors are on the safe side.
+ * settled: limits hold, and errors are on the safe side. How many bytes a request will move is
+ * often not known: it holds some more than it needs, and asks for more in time.
  *
  * A hold of money is settled with the cost that the upstream reports (INV-BILLING-TRUTH). When
  * none is known it is *kept*: its place is free again, its money is not, until reconciliation
@@ -86,10 +87,21 @@ struct store_reservation {
 	 */
 	bool is_of_money;
 	uint64_t bytes, spend; /* how much */
+	/*
+	 * Bytes beside those, of which nobody knows yet how many it will be: as many as there are
+	 * left, up to so many. Where there are none at all, that is a refusal.
+	 */
+	uint64_t more;
+	/*
+	 * Nothing but `more`, for the hold of that id, which becomes so much larger: it takes
+	 * nothing else, and no other limits count. A hold that is not there gets no bytes.
+	 */
+	bool is_more;
 	/* The answer. */
 	enum store_verdict verdict;
-	size_t refused_claim; /* which of the claims says no */
-	uint64_t retry_ms;    /* when it might say yes; 0: not by waiting */
+	uint64_t granted_bytes; /* `bytes`, and what there was of `more` */
+	size_t refused_claim;   /* which of the claims says no */
+	uint64_t retry_ms;      /* when it might say yes; 0: not by waiting */
 	void (*on_done)(struct store_reservation *reservation, uint64_t now_ms);
 };
 

@@ -155,9 +155,11 @@ def test_bytes_of_a_run(user_place, origin):
 
 def test_bytes_of_replies_count(user_place, origin):
     origin.script = lambda connection: [connection.answer(b"x" * 3000) for _ in connection.requests()]
-    with limited(user_place, origin, limits={"bytes": "4000"}) as (_, run):
-        assert [len(run.ask(POST).body) for _ in range(2)] == [3000] * 2  # nobody knew before
+    size = 3000 + len(json.dumps({"model": "m"}))
+    with limited(user_place, origin, limits={"bytes": str(2 * size)}) as (keeper, run):
+        assert [len(run.ask(POST).body) for _ in range(2)] == [3000] * 2  # to the last byte
         assert_limited(run.ask(POST), "bytes_used_up")
+        assert keeper.show("r-1")["run.bytes"] == 2 * size
     assert len(origin.requests) == 2
 
 
@@ -465,9 +467,9 @@ def test_bytes_of_a_host(user_place, https):
     https.script = lambda connection: [connection.answer(b"x" * 1500) for _ in connection.requests()]
     config = shared.merge(shared.host(https, secret=False), shared.host(https, "other.test", False))
     config["allow"] = ["api.test", "other.test"]
-    config["host_limits"] = {"api.test": {"bytes": "2000"}}
+    config["host_limits"] = {"api.test": {"bytes": "3000"}}
     with shared.keeper(user_place, config) as keeper, keeper.run() as one, keeper.run() as two:
-        assert [egress.ask(run).status for run in (one, two)] == [200] * 2  # nobody knew before
+        assert [egress.ask(run).status for run in (one, two)] == [200] * 2
         for run in (one, two):
             assert_limited(egress.ask(run), "bytes_used_up", "host")
         assert egress.ask(one, host="other.test").status == 200  # the control

@@ -146,6 +146,21 @@ def ask_all(runs, count):
 # ---- one truth ----
 
 
+def test_bytes_however_many_are_under_way(root_place, origin, server):
+    """Nobody knows how long the replies are; those of both keepers end where the limit is."""
+    limit = 1 << 20
+    origin.script = load.together(20, b"x" * 300000)
+    with two_keepers(root_place, origin, server, account_limits={"team": {"bytes": str(limit)}}) as keepers:
+        runs = [load.Run(keepers[i % 2].path, f"r-{i}", "team") for i in range(20)]
+        replies = load.ask_at_once(runs)
+        moved = sum(13 + len(reply.body) for reply in replies)
+        assert 0.9 * limit < moved <= limit
+        assert [reply.status for reply in replies] == [200] * 20
+        checks.wait_until(lambda: moved <= keepers[0].show("r-0")["account.bytes"] <= limit)
+        for run in runs:
+            run.close()
+
+
 @pytest.mark.parametrize("what", ["places", "money"])
 def test_a_thousand_for_the_last_ten(root_place, origin, server, bank, what):
     """Exactly ten reach the origin, whichever keeper they ask."""

@@ -6,6 +6,7 @@ that a test can have hundreds of runs, and see to the millisecond what becomes o
 """
 import array
 import collections
+import concurrent.futures
 import decimal
 import json
 import socket
@@ -164,6 +165,24 @@ class Run:
     def close(self):
         self.control.close()
         self.socket.close()
+
+
+def ask_at_once(runs):
+    """A request of each run, all of them under way together; their replies."""
+    with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
+        return list(pool.map(lambda run: run.ask(), runs))
+
+
+def together(count, body):
+    """The script of an origin that answers so many requests at the same time."""
+    barrier = threading.Barrier(count)
+
+    def script(connection):
+        for _ in connection.requests():
+            barrier.wait(60)
+            connection.answer(body)
+
+    return script
 
 
 class Workers:

@@ -1,7 +1,7 @@
--- ARGV: keeper, number, hold, run, bytes, money; then for each claim: meter, rate in
--- thousandths per hour, burst, places, bytes, money
--- Answers with the verdict, which claim, and when to come again in milliseconds.
-local CLAIM_FROM, CLAIM_LEN = 7, 6
+-- ARGV: keeper, number, hold, run, bytes, money, bytes beside, whether it is those alone; then for
+-- each claim: meter, rate in thousandths per hour, burst, places, bytes, money
+-- Answers with the verdict, which claim, when to come again in milliseconds, and how many bytes.
+local CLAIM_FROM, CLAIM_LEN = 9, 6
 -- With a rate R a token takes TOKEN / R milliseconds.
 local TOKEN = 3.6e9
 local FULL_MAX_MS = 1e12 -- Redis has no later times than these
@@ -11,6 +11,8 @@ local EARLY_MAX = 0.5
 local PLACE_RETRY_MS = 1000 -- a guess: nobody knows when an exchange ends
 local keeper, number, id, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local bytes, spend = amount(ARGV[5]), amount(ARGV[6])
+local more, is_more = amount(ARGV[7]), ARGV[8] == '1'
+local wants_more = not is_zero(more)
 local seconds, micros = now()
 local now_us = seconds * 1e6 + micros
 
@@ -61,10 +63,27 @@ local function exceeds(used, more, limit)
 	return is_less(limit, more) or is_less(minus(limit, more), used)
 end
 
+-- Of the bytes that are wanted beside there are as many as the claim with the fewest has; false
+-- when that is none.
+local function find_room(claim)
+	if not wants_more or is_zero(claim.bytes) then
+		return true
+	end
+	local limit = is_less(MOST, claim.bytes) and MOST or claim.bytes
+	local room = minus(limit, plus(claim.meter.bytes, bytes))
+	if is_less(room, more) then
+		more = room
+	end
+	return not is_zero(room)
+end
+
 -- The verdict of one claim, and when it might be another; nil when it is fine.
 local function judge(claim)
-	if exceeds(claim.meter.bytes, bytes, claim.bytes) then
+	if exceeds(claim.meter.bytes, bytes, claim.bytes) or not find_room(claim) then
 		return 'bytes', 0
+	end
+	if is_more then
+		return nil
 	end
 	if exceeds(plus(claim.meter.spent, claim.meter.reserved), spend, claim.spend) then
 		return 'money', 0
@@ -80,6 +99,11 @@ local function judge(claim)
 		return 'place', PLACE_RETRY_MS
 	end
 	return nil
+end
+
+local function extend(claim)
+	claim.meter.bytes = plus(claim.meter.bytes, bytes)
+	write_meter(claim.meter)
 end
 
 local function take(claim)
@@ -100,16 +124,28 @@ if is_stale(keeper, number) then
 	return STALE
 end
 if redis.call('ZSCORE', 'warder:revoked', run) then
-	return { 'revoked', 0, 0 }
+	return { 'revoked', 0, 0, 0 }
+end
+local hold = is_more and find_hold(id)
+if is_more and (not hold or hold.state ~= 'open') then
+	return { 'bytes', 0, 0, 0 }
 end
 local claims = {}
 for at = CLAIM_FROM, #ARGV, CLAIM_LEN do
 	local claim = read_claim(at)
 	local verdict, retry_ms = judge(claim)
 	if verdict then
-		return { verdict, #claims, retry_ms }
+		return { verdict, #claims, retry_ms, 0 }
 	end
 	claims[#claims + 1] = claim
+end
+bytes = plus(bytes, more)
+if is_more then
+	for _, claim in ipairs(claims) do
+		extend(claim)
+	end
+	redis.call('HSET', key('hold', id), 'bytes', text_of(plus(hold.bytes, bytes)))
+	return { 'granted', 0, 0, text_of(bytes) }
 end
 local fields = { 'keeper', keeper, 'state', 'open', 'at', seconds, 'bytes', text_of(bytes),
 	'spend', text_of(spend) }
@@ -120,4 +156,4 @@ for i, claim in ipairs(claims) do
 end
 redis.call('HSET', key('hold', id), unpack(fields))
 redis.call('ZADD', key('holds', keeper), seconds, id)
-return { 'granted', 0, 0 }
+return { 'granted', 0, 0, text_of(bytes) }

@@ -202,6 +202,104 @@ static void a_hold_is_settled_once(void **state)
 	assert_int_equal(read_meter(self.meters[0]).concurrent, 0);
 }
 
+/* ---- bytes that nobody knows the number of ---- */
+
+static enum store_verdict take_more(struct ask *ask, struct limits limits, uint64_t bytes,
+				    uint64_t more)
+{
+	prepare(ask, &limits, 1, bytes, 0);
+	ask->reservation.more = more;
+	return make(ask);
+}
+
+/* So much more for what an ask has; other limits than those of bytes are not looked at. */
+static enum store_verdict extend(struct ask *ask, const struct ask *of, uint64_t more)
+{
+	*ask = *of;
+	ask->is_done = false;
+	ask->reservation.next = NULL;
+	ask->reservation.bytes = ask->reservation.spend = 0;
+	ask->reservation.more = more;
+	ask->reservation.is_more = true;
+	return make(ask);
+}
+
+static void as_many_bytes_as_there_are(void **state)
+{
+	const struct limits limits = { .bytes = 1000 };
+	struct ask asks[4];
+
+	(void)state;
+	assert_int_equal(take_more(&asks[0], limits, 100, 300), STORE_GRANTED);
+	assert_int_equal(asks[0].reservation.granted_bytes, 400);
+	assert_int_equal(take_more(&asks[1], limits, 500, 300), STORE_GRANTED);
+	assert_int_equal(asks[1].reservation.granted_bytes, 600); /* all that was left */
+	assert_int_equal(take_more(&asks[2], limits, 0, 300), STORE_NO_BYTES);
+	assert_int_equal(asks[2].reservation.retry_ms, 0);
+	assert_int_equal(take(&asks[2], limits, 0, 0), STORE_GRANTED); /* who wants none gets it */
+	assert_int_equal(read_meter(self.meters[0]).bytes, 1000);
+	settle(&asks[0], 150, 0, "");
+	expect_money(self.meters[0], 0, 0);
+	assert_int_equal(take_more(&asks[3], limits, 251, 1), STORE_NO_BYTES);
+	assert_int_equal(take_more(&asks[3], limits, 250, 1), STORE_NO_BYTES);
+	assert_int_equal(take_more(&asks[3], limits, 249, 100), STORE_GRANTED);
+	assert_int_equal(asks[3].reservation.granted_bytes, 250);
+	be_somebody_else();
+	assert_int_equal(take_more(&asks[0], (struct limits){ .concurrent = 5 }, 1, 300),
+			 STORE_GRANTED);
+	assert_int_equal(asks[0].reservation.granted_bytes, 301);
+}
+
+static void a_hold_may_become_larger(void **state)
+{
+	const struct limits limits[] = {
+		{ .rate = LIMITS_PER_SECOND / 1000, .burst = 1, .concurrent = 1, .bytes = 5000 },
+		{ .bytes = 1000, .spend = CENT },
+		{ .concurrent = 1 },
+	};
+	struct ask ask, more;
+
+	(void)state;
+	prepare(&ask, limits, 3, 100, CENT);
+	ask.reservation.more = 200;
+	assert_int_equal(make(&ask), STORE_GRANTED);
+	assert_int_equal(ask.reservation.granted_bytes, 300);
+	assert_int_equal(extend(&more, &ask, 300), STORE_GRANTED);
+	assert_int_equal(more.reservation.granted_bytes, 300);
+	assert_int_equal(extend(&more, &ask, 700), STORE_GRANTED); /* the account has fewer */
+	assert_int_equal(more.reservation.granted_bytes, 400);
+	assert_int_equal(extend(&more, &ask, 1), STORE_NO_BYTES);
+	assert_int_equal(more.reservation.refused_claim, 1);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(read_meter(self.meters[i]).bytes, 1000);
+		assert_int_equal(read_meter(self.meters[i]).concurrent, 1); /* one place */
+		assert_int_equal(read_meter(self.meters[i]).reserved, i < 2 ? CENT : 0);
+	}
+	settle(&ask, 120, CENT / 2, "");
+	for (size_t i = 0; i < 3; i++) {
+		expect_money(self.meters[i], i < 2 ? CENT / 2 : 0, 0);
+		assert_int_equal(read_meter(self.meters[i]).bytes, 120);
+		assert_int_equal(read_meter(self.meters[i]).concurrent, 0);
+	}
+	/* What is over gets no more. */
+	assert_int_equal(extend(&more, &ask, 100), STORE_NO_BYTES);
+	assert_int_equal(read_meter(self.meters[0]).bytes, 120);
+	assert_int_equal(read_meter(self.meters[0]).concurrent, 0);
+}
+
+static void a_revoked_run_gets_no_more(void **state)
+{
+	struct ask ask, more;
+
+	(void)state;
+	assert_int_equal(take_more(&ask, (struct limits){ .bytes = 1000 }, 0, 100), STORE_GRANTED);
+	revoke_run();
+	assert_int_equal(extend(&more, &ask, 100), STORE_IS_REVOKED);
+	settle(&ask, 50, 0, "");
+	expect_money(self.meters[0], 0, 0);
+	assert_int_equal(read_meter(self.meters[0]).bytes, 50);
+}
+
 /* ---- crowds ---- */
 
 static struct {
@@ -896,6 +994,20 @@ static void what_was_counted_outlives_the_keeper(void **state)
 	assert_int_equal(open_run(), STORE_IS_REVOKED);
 }
 
+static void what_a_hold_has_got_more_outlives_the_keeper(void **state)
+{
+	const struct limits limits = { .bytes = 1000 };
+	struct ask ask, more;
+
+	(void)state;
+	assert_int_equal(take_more(&ask, limits, 100, 100), STORE_GRANTED);
+	assert_int_equal(extend(&more, &ask, 500), STORE_GRANTED);
+	reopen();
+	assert_int_equal(read_meter(self.meters[0]).bytes, 700);
+	assert_int_equal(take(&ask, limits, 301, 0), STORE_NO_BYTES);
+	assert_int_equal(take(&ask, limits, 300, 0), STORE_GRANTED);
+}
+
 static void what_a_keeper_left_counts_until_it_is_released(void **state)
 {
 	const struct limits limits = { .spend = 10 * CENT };
@@ -1020,6 +1132,9 @@ int conformance_run(const struct backend *subject)
 		FRESH(limits_are_those_of_the_last_claim),
 		FRESH(what_was_really_used_counts),
 		FRESH(a_hold_is_settled_once),
+		FRESH(as_many_bytes_as_there_are),
+		FRESH(a_hold_may_become_larger),
+		FRESH(a_revoked_run_gets_no_more),
 		FRESH(a_thousand_race_for_ten),
 		FRESH(the_first_in_a_list_come_first),
 		FRESH(an_answer_may_lead_to_the_next_question),
@@ -1050,6 +1165,7 @@ int conformance_run(const struct backend *subject)
 	};
 	const struct CMUnitTest lasting[] = {
 		FRESH(what_was_counted_outlives_the_keeper),
+		FRESH(what_a_hold_has_got_more_outlives_the_keeper),
 		FRESH(what_a_keeper_left_counts_until_it_is_released),
 		FRESH(what_a_keeper_left_has_used_its_bytes),
 	};

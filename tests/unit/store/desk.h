@@ -84,6 +84,23 @@ static inline enum store_verdict desk_reserve(struct store *store, const char *i
 	return asked.verdict;
 }
 
+/* So many bytes more for a hold that has that one claim. */
+static inline enum store_verdict desk_extend(struct store *store, const char *id, const char *meter,
+					     struct limits limits, uint64_t more)
+{
+	struct store_reservation asked = { .run_id = "run",
+					   .account = "",
+					   .claims = { { meter, limits } },
+					   .claim_count = 1,
+					   .more = more,
+					   .is_more = true,
+					   .on_done = desk_on_reserved };
+
+	snprintf(asked.id, sizeof(asked.id), "%s", id);
+	store->ops->reserve(store, &asked, clock_now_ms());
+	return asked.verdict;
+}
+
 static inline void desk_settle(struct store *store, const char *id, uint64_t bytes, uint64_t cost,
 			       const char *call_id)
 {

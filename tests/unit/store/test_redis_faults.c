@@ -170,6 +170,33 @@ static void what_is_not_answered_in_time_is_given_back(void **state)
 	assert_int_equal(read_meter("m").concurrent, 0);
 }
 
+/* Whoever has it still uses it: it is not given back with what it was to get. */
+static void a_hold_that_was_to_become_larger_stays(void **state)
+{
+	const struct limits limits = { .bytes = 1000 };
+	struct ask ask, more;
+
+	(void)state;
+	assert_int_equal(take(&ask, "m", limits, 100, 7), STORE_GRANTED);
+	prepare(&more, "m", limits, 0, 0);
+	memcpy(more.reservation.id, ask.reservation.id, sizeof(ask.reservation.id));
+	more.reservation.more = 50;
+	more.reservation.is_more = true;
+	redis_server_signal(&server, SIGSTOP);
+	ask_store(&more);
+	turn_until(&more.is_done, STORE_ANSWER_MS + 1000);
+	assert_int_equal(more.reservation.verdict, STORE_UNREACHABLE);
+	redis_server_signal(&server, SIGCONT);
+	expect_up();
+	assert_int_equal(read_meter("m").concurrent, 1);
+	assert_int_equal(read_meter("m").reserved, 7);
+	assert_in_range(read_meter("m").bytes, 100, 150);
+	settle(&ask, 120, true, 5);
+	assert_int_equal(read_meter("m").bytes, 120);
+	assert_int_equal(read_meter("m").spent, 5);
+	assert_int_equal(read_meter("m").concurrent + read_meter("m").reserved, 0);
+}
+
 static void a_link_that_nobody_knows_of_is_given_up(void **state)
 {
 	(void)state;
@@ -188,7 +215,7 @@ static void ask_as(const char *number, char *ret_text, size_t size)
 	snprintf(script, sizeof(script), "%s%s", lua_common, lua_reserve);
 	redis_server_ask(&server,
 			 WORDS("EVAL", script, "0", store->keeper_id, number, "late", "run", "10",
-			       "7", "m", "0", "0", "0", "0", "0"),
+			       "7", "0", "0", "m", "0", "0", "0", "0", "0"),
 			 ret_text, size);
 }
 
@@ -615,6 +642,7 @@ int main(void)
 		FRESH(what_is_settled_meanwhile_waits),
 		FRESH(what_is_not_answered_in_time_is_given_back),
 		FRESH(a_link_that_nobody_knows_of_is_given_up),
+		FRESH(a_hold_that_was_to_become_larger_stays),
 		FRESH(what_comes_late_changes_nothing),
 		FRESH(who_comes_back_first_does_not_bury_the_others),
 		FRESH(a_hold_that_was_removed_by_hand_is_passed_over),

@@ -59,18 +59,19 @@ static void without_room_nothing_is_granted_and_nothing_changes(struct store *st
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(desk_reserve(store, "b", "run:x", limits, 10, CENT),
 				 STORE_UNREACHABLE);
+	assert_int_equal(desk_extend(store, "a", "run:x", limits, 50), STORE_UNREACHABLE);
 	after = desk_read(store, "run:x");
 	assert_int_equal(after.concurrent, before.concurrent);
 	assert_int_equal(after.reserved, before.reserved);
 	assert_int_equal(after.bytes, before.bytes);
 	assert_false(store->is_reachable);
 	assert_non_null(strstr(store->fault, desk_path));
-	assert_int_equal(store->failure_count, 3);
+	assert_int_equal(store->failure_count, 4);
 	assert_int_equal(desk_open_run(store, "new"), STORE_UNREACHABLE);
 	assert_int_equal(desk_revoke(store, "run"), STORE_UNREACHABLE);
 	assert_int_equal(desk_reconcile(store, "call", "y", CENT).verdict, STORE_UNREACHABLE);
 	assert_int_equal(desk_read(store, "run:y").spent, 0);
-	assert_int_equal(store->failure_count, 6);
+	assert_int_equal(store->failure_count, 7);
 	/* What does not need it goes on: also, the run was not revoked. */
 	assert_int_equal(desk_reserve(store, "fast", "run:z", places, 10, 0), STORE_GRANTED);
 	desk_settle(store, "fast", 5, 0, "");
@@ -95,6 +96,7 @@ static void a_full_disk_refuses_and_then_recovers(void **state)
 	assert_non_null(store);
 	assert_int_equal(desk_reserve(store, "a", "run:x", limits, 100, 3 * CENT), STORE_GRANTED);
 	assert_int_equal(desk_reserve(store, "b", "run:x", limits, 10, CENT), STORE_GRANTED);
+	assert_int_equal(desk_extend(store, "b", "run:x", limits, 50), STORE_GRANTED);
 	desk_settle(store, "b", 10, CENT, ""); /* the control: there is room */
 	desk_flush(store);
 	assert_true(store->is_reachable);
