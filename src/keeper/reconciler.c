@@ -88,11 +88,12 @@ static void free_if_over(struct reconciler *reconciler)
 		free(reconciler);
 }
 
+/* A store that does not answer is not asked for the rest: the next round has it all again. */
 static void go_on(struct reconciler *reconciler, uint64_t now_ms)
 {
 	if (reconciler->is_over || reconciler->open_count > 0)
 		return;
-	if (reconciler->next_row < reconciler->row_count) {
+	if (reconciler->next_row < reconciler->row_count && !reconciler->has_store_failed) {
 		loop_set_timer(&reconciler->keeper->loop, &reconciler->tell_timer, now_ms);
 		return;
 	}
