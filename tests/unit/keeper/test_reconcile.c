@@ -31,6 +31,20 @@ static struct reconcile_call call_of(const struct brief *brief, uint64_t time_ms
 	};
 }
 
+/* In the order of time. */
+static const struct reconcile_result *compare(struct reconcile *reconcile, const char *wanted)
+{
+	const struct reconcile_result *result = reconcile_compare(reconcile);
+	char words[256] = "";
+
+	for (size_t i = 0; i < result->line_count; i++) {
+		strcat(words, reconcile_word(result->lines[i].verdict));
+		strcat(words, " ");
+	}
+	assert_string_equal(words, wanted);
+	return result;
+}
+
 static void verdicts(void **state)
 {
 	static const struct {
@@ -107,7 +121,6 @@ static void verdicts(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct reconcile *reconcile = reconcile_new();
 		const struct reconcile_result *result;
-		char words[256] = "";
 
 		for (size_t j = 0; j < CALLS_MAX && rows[i].ours[j].id; j++) {
 			struct reconcile_call call = call_of(&rows[i].ours[j], j + 1);
@@ -119,12 +132,7 @@ static void verdicts(void **state)
 
 			assert_int_equal(reconcile_add_theirs(reconcile, &call), 0);
 		}
-		result = reconcile_compare(reconcile);
-		for (size_t j = 0; j < result->line_count; j++) {
-			strcat(words, reconcile_word(result->lines[j].verdict));
-			strcat(words, " ");
-		}
-		assert_string_equal(words, rows[i].verdicts);
+		result = compare(reconcile, rows[i].verdicts);
 		assert_int_equal(result->differences, rows[i].differences);
 		reconcile_free(reconcile);
 	}
@@ -173,8 +181,6 @@ static void a_call_that_was_only_decided(void **state)
 		struct reconcile_call decided = call_of(&rows[i].decided, 1);
 		struct reconcile_call ours = call_of(&rows[i].ours, 2);
 		struct reconcile_call theirs = call_of(&rows[i].theirs, 3);
-		const struct reconcile_result *result;
-		char words[256] = "";
 
 		decided.end_user = "";
 		theirs.end_user = rows[i].end_user;
@@ -183,12 +189,7 @@ static void a_call_that_was_only_decided(void **state)
 			assert_int_equal(reconcile_add_ours(reconcile, &ours), 0);
 		if (theirs.id)
 			assert_int_equal(reconcile_add_theirs(reconcile, &theirs), 0);
-		result = reconcile_compare(reconcile);
-		for (size_t j = 0; j < result->line_count; j++) {
-			strcat(words, reconcile_word(result->lines[j].verdict));
-			strcat(words, " ");
-		}
-		assert_string_equal(words, rows[i].verdicts);
+		compare(reconcile, rows[i].verdicts);
 		reconcile_free(reconcile);
 	}
 }
