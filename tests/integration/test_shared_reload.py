@@ -432,9 +432,10 @@ def test_a_command_that_takes_its_time_holds_nobody_up(place, origin):
     fifo = place.top / "fifo"
     os.mkfifo(fifo, 0o600)
     place.own(fifo)
-    with shared.keeper(place, shared.llm(origin)) as keeper, keeper.run() as run:
+    command = place.write("command", f"echo {shared.KEY}", 0o600)
+    with shared.keeper(place, llm_key(origin, f"exec:. {command}")) as keeper, keeper.run() as run:
         wire = shared.open_stream(run)
-        keeper.configure(llm_key(origin, f"exec:cat {fifo}"))
+        place.write("command", f"cat {fifo}", 0o600)
         keeper.send(signal.SIGHUP)
         with open_when_read(fifo) as key:  # so the command runs
             origin.connections[0].send(upstream.chunk(b"data: 2\n\n"))
