@@ -93,8 +93,7 @@ int main(int argc, char **argv)
 	    loop_add(&loop, &input, STDIN_FILENO, LOOP_READ) < 0)
 		return 1;
 	notice_open(&notices, STDERR_FILENO, NOTICE_JSON);
-	notice_write(&notices, NOTICE_READY, clock_now_ms(),
-		     &(struct notice){ .text = "admin" });
+	notice_write(&notices, NOTICE_READY, clock_now_ms(), &(struct notice){ .text = "admin" });
 	notify_ready(&notify, "serving");
 	if (loop_run(&loop) < 0)
 		return 1;

@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "redis_scripts.h"
-#include "store/redis.h"
 #include "store/logs.h"
+#include "store/redis.h"
 #include "store/redis_ask.h"
 
 #define PASSWORD "hunter2-%s-hunter2" /* which would do harm to a careless format */
