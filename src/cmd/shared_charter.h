@@ -4,8 +4,9 @@
 #define CMD_SHARED_CHARTER_H
 
 #include "config/shared_config.h"
-#include "event/loop.h"
 #include "keeper/charter.h"
+
+struct loop;
 
 /*
  * Reads what the command line and its file say, and opens what they name. The charter owns what
