@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Limits by cgroup v2 and by systemd, and hosts that forbid things: in guests under qemu."""
+"""Limits by cgroup v2 and by systemd, hosts that forbid things, and a keeper under its unit: in guests
+under qemu."""
 import json
+import re
 
 import guest
+import harness
 import pytest
 
 SETUP = """#!/bin/sh
@@ -210,6 +213,75 @@ def systemd_tree(binary, steps):
     return tree
 
 
+# ---- the keeper's unit ----
+
+KEY = "sk-of-the-guest"
+UNIT = "warder-keeper.service"
+
+# What a test has to see; all the rest is as it is delivered, with what its comments offer.
+DROP_IN = """[Service]
+StandardError=append:/keeper.log
+LoadCredential=litellm-key:/etc/warder/secrets/litellm-key
+Environment=SANDBOX_ENABLED=true
+"""
+
+# An upstream, in place of LiteLLM.
+UPSTREAM = """[Service]
+ExecStart=/bin/busybox httpd -f -p {port} -h /srv/{port}
+"""
+
+
+def example():
+    """The configuration that the manual page has."""
+    page = (harness.TOP / "man" / "warder-keeper.1.in").read_text()
+    return re.search(r"^{.*?^}\n", page, re.S | re.M)[0]
+
+
+def add_keeper(tree, binary):
+    """The units, the documented configuration, and what that names."""
+    for name in ("warder-gateway", "warder-keeper"):
+        tree.copy(str(binary.parent / name), f"usr/bin/{name}")
+    for unit in (harness.TOP / "contrib" / "systemd").iterdir():
+        tree.text(f"usr/lib/systemd/system/{unit.name}", unit.read_text())
+    tree.text(f"etc/systemd/system/{UNIT}.d/test.conf", DROP_IN)
+    tree.text("etc/warder/keeper.json", example())
+    tree.text("etc/warder/secrets/litellm-key", KEY + "\n", 0o600)
+    tree.text("etc/hosts", "127.0.0.1 localhost litellm\n")
+    for port in (4000, 4001):
+        tree.text(f"usr/lib/systemd/system/upstream-{port}.service", UPSTREAM.format(port=port))
+        tree.text(f"srv/{port}/v1/models", f"models of {port}\n")
+    for applet in ("httpd", "wget", "stat", "kill", "ip"):
+        tree.link(f"usr/bin/{applet}", "busybox")
+
+
+def keeper_steps():
+    """From its socket to its end, and back again; then to its end for good."""
+    run_there = "cd /work/root; warder run -q --keeper unix:/run/warder/keeper.sock"
+    ask = f"{run_there} --billing-account team-7 -- wget -q -O - http://127.0.0.1:8080/v1/models"
+    is_running = "warder ps --keeper unix:/run/warder/keeper.sock | grep -q running"
+    pid = f"$(systemctl show -p MainPID --value {UNIT})"
+    return {
+        "keeper-socket": "ip link set lo up; systemctl start upstream-4000 upstream-4001 warder-keeper.socket; "
+                         f"systemctl is-active {UNIT}; stat -c '%A %u' /run/warder/keeper.sock",
+        "keeper-run": ask,
+        "keeper-active": f"systemctl is-active {UNIT}; systemctl show -p StatusText --value {UNIT}",
+        "keeper-process": f"grep -E '^(Uid|NoNewPrivs|Seccomp|CapBnd):' /proc/{pid}/status",
+        "keeper-state": "ls -1 /var/lib/warder/; stat -c '%a' /var/lib/warder/",
+        "keeper-ready": "wget -q -O - http://127.0.0.1:9464/readyz",
+        # Another upstream, and a command that has to tell the key.
+        "keeper-reload": "sed -i 's/:4000/:4001/; s/\"file:/\"exec:cat /' /etc/warder/keeper.json; "
+                         f"systemctl reload {UNIT}; i=0; "
+                         "while [ $i -lt 60 ] && ! grep -q ' reload' /keeper.log; do sleep 1; i=$((i+1)); done; "
+                         + ask,
+        "keeper-drain": f"({run_there} -- sleep 3) & while ! {is_running}; do :; done; "
+                        f"systemctl stop {UNIT} 2>/dev/null; systemctl show -p Result --value {UNIT}; wait",
+        "keeper-again": ask,
+        "keeper-stop": f"systemctl stop {UNIT} 2>/dev/null; systemctl is-active {UNIT}; "
+                       f"systemctl show -p Result --value {UNIT}; stat -c '%A' /run/warder/keeper.sock",
+        "keeper-log": "cat /keeper.log; cat /var/lib/warder/audit.jsonl",
+    }
+
+
 @pytest.fixture(scope="module")
 def systemd_guest(binary):
     user = "cd /work/user; su -s /bin/sh user -c 'export XDG_RUNTIME_DIR=/run/user/1000; {}'"
@@ -224,8 +296,11 @@ def systemd_guest(binary):
                   "kill -9 $pid; wait $pid; " + left,
         "doctor-root": "cd /work/root; warder doctor --json",
         "doctor-user": user.format("warder doctor --json"),
+        **keeper_steps(),
     }
-    output = guest.boot(systemd_tree(binary, steps),
+    tree = systemd_tree(binary, steps)
+    add_keeper(tree, binary)
+    output = guest.boot(tree,
                         "systemd.unit=steps.target systemd.unified_cgroup_hierarchy=1 "
                         "systemd.show_status=no systemd.log_level=err")
     found = guest.results(output)
@@ -255,3 +330,40 @@ def test_doctor_finds_systemd(systemd_guest, who):
     status, report = result_of(systemd_guest, f"doctor-{who}")
     by_name = {check["name"]: check["status"] for check in report["checks"]}
     assert status == 0 and by_name["cgroup systemd"] == "ok"
+
+
+def said(systemd_guest, name):
+    status, text = systemd_guest[name]
+    assert status == 0, text
+    return text.split()
+
+
+def test_the_keepers_unit_is_started_by_its_socket(systemd_guest):
+    """By the first run that comes, with the configuration that is documented."""
+    assert said(systemd_guest, "keeper-socket") == ["inactive", "srw-------", "0"]
+    assert said(systemd_guest, "keeper-run") == "models of 4000".split()
+    assert said(systemd_guest, "keeper-active") == ["active", "ready"]
+    assert json.loads(systemd_guest["keeper-ready"][1]) == {"status": "ready"}
+
+
+def test_the_keepers_unit_leaves_it_little(systemd_guest):
+    assert systemd_guest["keeper-process"][0] == 0
+    values = dict(line.split()[:2] for line in systemd_guest["keeper-process"][1].splitlines())
+    assert int(values["Uid:"]) not in (0, 1000)
+    assert (int(values["CapBnd:"], 16), values["NoNewPrivs:"], values["Seccomp:"]) == (0, "1", "2")
+
+
+def test_the_keepers_unit_has_its_state_where_it_says(systemd_guest):
+    assert {"audit.jsonl", "keeper.db", "700"} <= set(said(systemd_guest, "keeper-state"))
+
+
+def test_the_keepers_unit_is_reloaded_and_stopped(systemd_guest):
+    assert said(systemd_guest, "keeper-reload") == "models of 4001".split()
+    assert said(systemd_guest, "keeper-drain") == ["success"]
+    assert said(systemd_guest, "keeper-again") == "models of 4001".split()  # the socket has stayed
+    assert said(systemd_guest, "keeper-stop")[-3:] == ["inactive", "success", "srw-------"]
+    text = systemd_guest["keeper-log"][1]
+    events = re.findall(r"^\S+Z (?:info|warn|error) (\S+)", text, re.M)
+    assert [event for event in events if not event.startswith("run_")] == [
+        "ready", "reloaded", "draining", "drained", "stopped", "ready", "draining", "drained", "stopped"]
+    assert KEY not in text
