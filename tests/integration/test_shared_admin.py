@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A shared keeper as an operator has it: readiness, metrics, and a service manager's protocol."""
+import http.client
 import json
 import os
 import shutil
@@ -12,6 +13,8 @@ import checks
 import handover
 import egress
 import harness
+import metrics
+import origin as upstream
 import pytest
 import shared
 import siege
@@ -164,6 +167,23 @@ def test_the_admin_socket_is_its_owners(user_place, origin):
     with shared.keeper(user_place, shared.llm(origin)) as keeper:
         assert os.stat(keeper.admin_path).st_mode & 0o777 == 0o600
         assert keeper.get("/nothing")[0] == 404
+
+
+def test_the_admin_endpoint_on_a_port(user_place, origin):
+    holder, port = upstream.refusing_port()
+    config = shared.llm(origin, keeper={"admin": f"tcp:127.0.0.1:{port}"})
+    with holder, shared.keeper(user_place, config) as keeper, keeper.run() as run:
+        assert run.ask(POST).status == 200
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        got = {}
+        for path in ("/healthz", "/readyz", "/metrics", "/nothing"):
+            connection.request("GET", path)
+            reply = connection.getresponse()
+            got[path] = reply.status, reply.read().decode()
+        connection.close()
+        assert [status for status, _ in got.values()] == [200, 200, 200, 404]
+        assert metrics.check_metrics(got["/metrics"][1])["warder_runs"] == 1
+        assert not os.path.exists(keeper.admin_path)
 
 
 # ---- metrics ----
