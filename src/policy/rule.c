@@ -125,7 +125,7 @@ static int read_scheme(struct rule *rule, struct bytes *text, struct err *err)
 	    bytes_has_prefix_nocase(*text, BYTES("http://")))
 		return refuse(err, rule, "",
 			      "leave the scheme away: host[:port][/path] means both");
-	if (text->len > 0 && memmem(text->data, text->len, "://", 3))
+	if (text->data && memmem(text->data, text->len, "://", 3))
 		return refuse(err, rule, "", "the only scheme is tcp://");
 	return 0;
 }
