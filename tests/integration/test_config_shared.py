@@ -169,9 +169,8 @@ def test_a_gate_takes_no_settings_of_a_shared_keeper(place):
     checks.assert_one_line(done.stderr, FOR_KEEPER)
     command = place.command([place.binary, *line, write(place, llm)], None)
     with subprocess.Popen(command, cwd=place.workspace, stderr=subprocess.PIPE, text=True) as gate:
-        checks.wait_until(path.exists)
         with socket.socket(socket.AF_UNIX) as wire: # who is answered is served
-            wire.connect(str(path))
+            checks.wait_until(lambda: wire.connect_ex(str(path)) == 0)
             wire.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
             assert wire.recv(4096).startswith(b"HTTP/1.1 200")
         gate.send_signal(signal.SIGTERM)
