@@ -158,7 +158,7 @@ static void close_bracket(struct cost *cost, bool is_object)
 
 static void begin_text(struct cost *cost, enum state state)
 {
-	cost->state = state;
+	cost->state = (unsigned char)state;
 	cost->len = 0;
 	cost->was_escape = false;
 }
