@@ -11,7 +11,7 @@ import shared
 
 POST = agent.post({"model": "m"})
 VALUES = {"key": shared.KEY.encode(), "token": shared.TOKEN.encode(),
-          "signing": shared.TOKEN_KEY.encode()}
+          "signing": shared.TOKEN_KEY.encode(), "link": shared.LINK_KEY.encode()}
 
 
 def need_memory():
@@ -24,7 +24,7 @@ def need_memory():
 def everything(place, origin, https, source):
     """Settings with a secret of every kind from that source, and the keeper's environment."""
     config = shared.merge(shared.llm(origin), shared.host(https))
-    config["keeper"] = {"link_keys": {"k1": "env:TOKEN_KEY"}}
+    config["keeper"] = {"token_keys": {"k1": "env:TOKEN_KEY"}}
     if source == "env":
         return config, {}
     paths = {name: place.write(f"secret/{name}", value.decode(), 0o600)
@@ -32,8 +32,9 @@ def everything(place, origin, https, source):
     form = {"file": "file:{}", "exec": "exec:cat {}"}[source]
     config["llm"]["key"] = form.format(paths["key"])
     config["secrets"]["API_TOKEN"]["from"] = form.format(paths["token"])
-    config["keeper"]["link_keys"]["k1"] = form.format(paths["signing"])
-    return config, {"LLM_KEY": "", "API_TOKEN": "", "TOKEN_KEY": ""}
+    config["keeper"]["token_keys"]["k1"] = form.format(paths["signing"])
+    config["keeper"]["link_keys"] = {"l1": form.format(paths["link"])}
+    return config, {"LLM_KEY": "", "API_TOKEN": "", "TOKEN_KEY": "", "LINK_KEY": ""}
 
 
 @pytest.mark.parametrize("link", ["unix", "tls"])

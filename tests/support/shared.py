@@ -23,8 +23,8 @@ IS_SANITIZED = "asan" in harness.BUILD.name
 # Unlike anything else on this machine, so that they can be searched for.
 KEY = "sk-" + secrets.token_hex(24)
 TOKEN = "ghp_" + secrets.token_hex(18)
-TOKEN_KEY = secrets.token_hex(16)
-ENV = {"LLM_KEY": KEY, "API_TOKEN": TOKEN, "TOKEN_KEY": TOKEN_KEY, "SANDBOX_ENABLED": "1"}
+TOKEN_KEY, LINK_KEY = secrets.token_hex(16), secrets.token_hex(16)
+ENV = {"LLM_KEY": KEY, "API_TOKEN": TOKEN, "TOKEN_KEY": TOKEN_KEY, "LINK_KEY": LINK_KEY, "SANDBOX_ENABLED": "1"}
 
 
 def assert_clean(stderr):
@@ -113,7 +113,7 @@ class Keeper:
         self.env["SANDBOX_ENABLED"] = "1"
         copies = {name: self.place.write(self.top / name, (certificates.top / name).read_text(), 0o600)
                   for name in ("keeper.pem", "keeper.key")}
-        keys = self.config["keeper"].get("link_keys", {"k1": "env:TOKEN_KEY"})
+        keys = self.config["keeper"].get("link_keys", {"l1": "env:LINK_KEY"})
         self.configure({"keeper": {"listen": f"tls:127.0.0.1:{self.port}", "cert": str(copies["keeper.pem"]),
                                    "cert_key": f"file:{copies['keeper.key']}", "link_keys": keys}})
         return self
@@ -280,7 +280,7 @@ class Keeper:
         """A run of that name: of this machine ("unix"), or as if of another one ("tls")."""
         if link == "unix":
             return self.run("--run-id", run_id, *options, **kwargs)
-        env = {"LLM_KEY": "none", "RUN_TOKEN": run_token.token(run_id, TOKEN_KEY)}
+        env = {"LLM_KEY": "none", "RUN_TOKEN": run_token.token(run_id, LINK_KEY)}
         return agent.run(self.place, "--keeper", f"tls:localhost:{self.port}", "--keeper-ca", str(self.ca),
                          "--keeper-token", "env:RUN_TOKEN", *options, env=env, **kwargs)
 
