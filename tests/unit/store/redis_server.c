@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define OPTIONS_MAX 48
-#define WORDS_MAX   16
+#define WORDS_MAX   32
 #define PATIENCE    1000 /* times 10 ms */
 
 void redis_server_init(struct redis_server *server)
@@ -121,6 +121,7 @@ static redisReply *ask(struct redis_server *server, const char *const *words)
 
 	assert_non_null(context);
 	while (words[count]) {
+		assert_true(count < WORDS_MAX);
 		list[count] = words[count];
 		count++;
 	}
