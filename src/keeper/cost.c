@@ -39,14 +39,13 @@ enum scope {
 };
 
 static const struct {
-	enum scope scope;
 	struct bytes name;
-	enum scope inner;
+	enum scope scope, inner; /* where it stands, and what its value is */
 } members[] = {
-	{ SCOPE_OUTER, BYTES("usage"), SCOPE_USAGE },
-	{ SCOPE_OUTER, BYTES("response"), SCOPE_RESPONSE },
-	{ SCOPE_RESPONSE, BYTES("usage"), SCOPE_USAGE },
-	{ SCOPE_USAGE, BYTES("cost"), SCOPE_COST },
+	{ BYTES("usage"), SCOPE_OUTER, SCOPE_USAGE },
+	{ BYTES("response"), SCOPE_OUTER, SCOPE_RESPONSE },
+	{ BYTES("usage"), SCOPE_RESPONSE, SCOPE_USAGE },
+	{ BYTES("cost"), SCOPE_USAGE, SCOPE_COST },
 };
 
 #define SEEN_COST (1U << (ARRAY_LEN(members) - 1))
@@ -84,13 +83,13 @@ static void end_key(struct cost *cost)
 
 	cost->state = STATE_COLON;
 	cost->member = 0;
-	for (unsigned char i = 0; i < ARRAY_LEN(members); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
 		if (members[i].scope != scope_of(cost) || !bytes_equal(members[i].name, key) ||
 		    (members[i].inner == SCOPE_RESPONSE && !cost->is_events))
 			continue;
 		cost->is_in_doubt |= cost->seen >> i & 1;
 		cost->seen |= (unsigned char)(1U << i);
-		cost->member = i + 1;
+		cost->member = (unsigned char)(i + 1);
 	}
 }
 
