@@ -38,8 +38,8 @@ static int send_words(const struct report_sink *sink, const char *const *words, 
 int report_placeholders(const struct run *run, const struct report_sink *sink)
 {
 	const struct vault *vault = &run->terms->charter->vault;
-	const char *words[2 * KEEPER_SECRETS_MAX];
 	struct arena arena = { NULL };
+	const char **words = arena_alloc(&arena, (2 * vault->count + 1) * sizeof(*words));
 	int r;
 
 	for (size_t i = 0; i < vault->count; i++) {
