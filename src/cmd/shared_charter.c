@@ -125,16 +125,21 @@ struct shared_reading {
 	struct shared_reading **place;
 };
 
-void shared_charter_cancel(struct shared_reading *reading)
+static void free_reading(struct shared_reading *reading)
 {
-	if (!reading)
-		return;
 	for (size_t i = 0; i < reading->command_count; i++)
 		command_free(reading->commands[i]);
 	if (reading->reading)
 		reading_unref(reading->reading);
-	*reading->place = NULL;
 	free(reading);
+}
+
+void shared_charter_cancel(struct shared_reading *reading)
+{
+	if (!reading)
+		return;
+	*reading->place = NULL;
+	free_reading(reading);
 }
 
 /* With what went wrong, or NULL: then every command is done, and has something to say. */
@@ -153,7 +158,7 @@ static void end_reading(struct shared_reading *reading, const struct err *why, u
 	}
 	reading->on_read(reading->owner, charter, why, now_ms);
 	secret_forget_outputs();
-	shared_charter_cancel(reading);
+	free_reading(reading);
 }
 
 /* One that has failed is enough. */
@@ -234,12 +239,11 @@ void shared_charter_start(struct loop *loop, int argc, char **argv, shared_on_re
 	*reading = (struct shared_reading){
 		.loop = loop, .on_read = on_read, .owner = owner, .place = place
 	};
-	*place = reading;
 	r = read_config(argc, argv, &reading->reading, &err);
 	if (r == 0)
 		r = start_commands(reading, &err);
-	if (r < 0)
-		end_reading(reading, &err, now_ms);
-	else if (reading->command_count == 0)
-		end_reading(reading, NULL, now_ms);
+	if (r == 0 && reading->command_count > 0)
+		*place = reading;
+	else
+		end_reading(reading, r < 0 ? &err : NULL, now_ms);
 }

@@ -112,8 +112,10 @@ static void prepare(struct ask *ask, const struct limits *limits, size_t count, 
 					      .on_done = on_reserved } };
 	mint(ask->reservation.id, sizeof(ask->reservation.id) - STORE_LOG_LEN, "hold");
 	strcat(ask->reservation.id, LOG);
-	for (size_t i = 0; i < count; i++)
-		ask->reservation.claims[i] = (struct store_claim){ self.meters[i], limits[i] };
+	for (size_t i = 0; i < count; i++) {
+		ask->reservation.claims[i].meter = self.meters[i];
+		memcpy(&ask->reservation.claims[i].limits, &limits[i], sizeof(*limits));
+	}
 }
 
 static enum store_verdict make(struct ask *ask)
