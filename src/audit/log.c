@@ -294,11 +294,23 @@ int audit_mend(struct audit_log *log)
 
 /* However long the texts are that somebody sends, a draft is no larger than a record may be. */
 // clang-format off
-#define EVENT(name, help)            static_assert(sizeof(#name) + 2
-#define TEXT(field, key, most, help) + (most) + sizeof(key) + 5
-#define NUMBER(field, key, help)     + 20 + sizeof(key) + 3
-#define FLAG(field, key, help)       + sizeof("false") + sizeof(key) + 3
-#define END                          < AUDIT_RECORD_MAX - CHAIN_MAX, "a record has room for its fields");
+#define EVENT(name, help)            struct longest_##name { char event[sizeof(#name) + 2];
+#define TEXT(field, key, most, help) char field[(most) + sizeof(key) + 5];
+#define NUMBER(field, key, help)     char field[20 + sizeof(key) + 3];
+#define FLAG(field, key, help)       char field[sizeof("false") + sizeof(key) + 3];
+#define END                          };
+#include "audit/events.def"
+#undef EVENT
+#undef TEXT
+#undef NUMBER
+#undef FLAG
+#undef END
+#define EVENT(name, help)                                                                          \
+	static_assert(sizeof(struct longest_##name) < AUDIT_RECORD_MAX - CHAIN_MAX, "it has room");
+#define TEXT(field, key, most, help)
+#define NUMBER(field, key, help)
+#define FLAG(field, key, help)
+#define END
 #include "audit/events.def"
 #undef EVENT
 #undef TEXT
