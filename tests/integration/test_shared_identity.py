@@ -641,7 +641,8 @@ def test_a_thousand_runs_that_come_and_go_leave_nothing(keeper):
             keeper.wait_for_fds(fds)
             before = keeper.rss()
     keeper.wait_for_fds(fds)
-    assert keeper.rss() - before < (64 if siege.IS_SANITIZED else 8) << 20
+    # A sanitizer keeps what was freed, up to 256 MB of it.
+    assert keeper.rss() - before < (320 if siege.IS_SANITIZED else 8) << 20
     assert keeper.runs() == []
     checks.wait_until(lambda: len(keeper.records(event="end")) == len(keeper.records(event="start")))
     assert len(keeper.records(event="start")) >= 1001 - 334
