@@ -58,7 +58,7 @@ WRONG = {
     "SERVICE": ["", "x", "x=", "=10.0.0.5:80", "x=10.0.0.5", "x=10.0.0.5:0", "x:1=10.0.0.5:80", "*.x=10.0.0.5:80",
                 "x y=10.0.0.5:80", "x/y=10.0.0.5:80", "u@x=10.0.0.5:80", "\u00e9=10.0.0.5:80", "-x=10.0.0.5:80"],
     "LIMIT": ["", "run", "run:", "spend=1", "run:spend", "run:spend=", "run:spend=0", "run:spend=-1", "run:spend=1,",
-              "run:spend=1 ", "run:SPEND=1", "Run:spend=1", "run=x:spend=1", "run:requests=1/h", "run:requests=0.0001",
+              "run:spend=1 ", "run:SPEND=1", "Run:spend=1", "run=x:spend=1", "run:requests=1/d", "run:requests=0.0001",
               "run:burst=1.5", "run:bytes=1KB", "run:duration=1w", "account=:spend=1", "account:spend=1",
               "account=a:duration=1h", "account=\u00e9:spend=1", "host=:bytes=1", "host=*:bytes=1", "host=a:80:bytes=1",
               "host=*.*.a:bytes=1", "host=a/b:bytes=1", "host=u@a:bytes=1", "run:burst=5", "run:spend=99999999999999"],

@@ -248,6 +248,9 @@ FORGED = [{"type": "function", "name": "f", "parameters": {"cost": 0, "usage": {
 
 def repeat(connection, request, usage, is_stream):
     """Answers as the Responses API does, which repeats much of what it was asked with."""
+    if not request.body:  # the log is asked for
+        connection.answer(b"[]")
+        return
     asked = json.loads(request.body)
     said = {"tools": asked["tools"], "metadata": asked["metadata"], "instructions": asked["instructions"]}
     if not is_stream:

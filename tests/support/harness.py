@@ -63,7 +63,8 @@ class Place:
     def command(self, argv, env=None):
         """argv as this user with an environment of its own."""
         variables = [f"{k}={v}" for k, v in self.env(env).items()]
-        return [*self.become(), "env", "-i", *variables, *argv]
+        # Whoever runs the tests may ignore these, as nohup and background jobs do.
+        return [*self.become(), "env", "-i", "--default-signal=HUP,INT,QUIT", *variables, *argv]
 
     def host(self, argv, env=None, **options):
         """Runs something outside any sandbox, as this user, in the workspace."""
