@@ -135,7 +135,7 @@ static void who_ends_does_not(void **state)
 
 	(void)state;
 	begin(&place, 1);
-	kill(place.asker, SIGINT);
+	kill(place.asker, SIGKILL);
 	close_fd(&place.asker_fd);
 	assert_int_equal(loop_run(&place.loop), 0);
 	assert_int_equal(place.stays, 1);
