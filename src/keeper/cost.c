@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The search for a cost: lines of a stream of events, and in their data a JSON reader that walks,
- * byte by byte, and remembers only where it is.
- */
+/* The search for a cost: lines of a stream of events, and in their data JSON, byte by byte. */
 #include "keeper/cost.h"
 
 #include "base/attr.h"
@@ -13,20 +10,6 @@ enum line {
 	LINE_SPACE, /* that was "data:"; one space may follow */
 	LINE_DATA,
 	LINE_OTHER,
-};
-
-enum state {
-	STATE_VALUE,       /* a value must follow */
-	STATE_ARRAY_FIRST, /* a value, or the end of the array */
-	STATE_FIRST_KEY,   /* a key, or the end of the object */
-	STATE_NEXT_KEY,    /* a key: a comma stands before it */
-	STATE_KEY,         /* in a key */
-	STATE_COLON,       /* a colon must follow */
-	STATE_STRING,      /* in a string that is a value */
-	STATE_PLAIN,       /* in a number, or in true, false or null */
-	STATE_AFTER,       /* a value has ended: a comma, or the end of what it is in */
-	STATE_DONE,        /* the outermost value has ended: white space only */
-	STATE_BROKEN,      /* it is not JSON */
 };
 
 /* What an object is, by how it was come to. */
@@ -50,11 +33,6 @@ static const struct {
 
 #define SEEN_COST (1U << (ARRAY_LEN(members) - 1))
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* Of a number or a word; whether it is one is asked where it matters. */
 static bool is_plain(char c)
 {
@@ -64,27 +42,26 @@ static bool is_plain(char c)
 
 /* ---- what is found ---- */
 
-static enum scope scope_of(const struct cost *cost)
+static enum scope scope_at(const struct cost *cost, unsigned int depth)
 {
-	return cost->depth <= COST_PATH_MAX ? (enum scope)cost->scopes[cost->depth] : SCOPE_OTHER;
+	return depth <= COST_PATH_MAX ? (enum scope)cost->scopes[depth] : SCOPE_OTHER;
 }
 
 /* What the value is that follows. */
 static enum scope inner_of(const struct cost *cost)
 {
-	if (cost->depth == 0)
-		return SCOPE_OUTER;
 	return cost->member ? members[cost->member - 1].inner : SCOPE_OTHER;
 }
 
 static void end_key(struct cost *cost)
 {
 	const struct bytes key = { cost->text, cost->len };
+	enum scope scope = scope_at(cost, cost->walk.depth);
 
-	cost->state = STATE_COLON;
+	json_walk_end(&cost->walk);
 	cost->member = 0;
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
-		if (members[i].scope != scope_of(cost) || !bytes_equal(members[i].name, key) ||
+		if (members[i].scope != scope || !bytes_equal(members[i].name, key) ||
 		    (members[i].inner == SCOPE_RESPONSE && !cost->is_events))
 			continue;
 		cost->is_in_doubt |= cost->seen >> i & 1;
@@ -102,18 +79,20 @@ static void end_plain(struct cost *cost)
 		memcpy(cost->named, cost->text, cost->len);
 		cost->named[cost->len] = '\0';
 	}
-	cost->state = cost->depth ? STATE_AFTER : STATE_DONE;
+	json_walk_end(&cost->walk);
 }
 
 /* The body, or an event, has ended: what it says counts if it was whole. */
 static void end_document(struct cost *cost)
 {
-	if (cost->state == STATE_DONE && cost->is_in_doubt)
+	bool is_whole = cost->walk.state == JSON_WALK_DONE;
+
+	if (is_whole && cost->is_in_doubt)
 		cost->found[0] = '\0';
-	else if (cost->state == STATE_DONE && cost->seen & SEEN_COST)
+	else if (is_whole && cost->seen & SEEN_COST)
 		memcpy(cost->found, cost->named, sizeof(cost->found));
-	cost->state = STATE_VALUE;
-	cost->depth = 0;
+	cost->walk.state = JSON_WALK_VALUE;
+	cost->walk.depth = 0;
 	cost->member = cost->seen = 0;
 	cost->is_in_doubt = false;
 	cost->named[0] = '\0';
@@ -121,45 +100,15 @@ static void end_document(struct cost *cost)
 
 /* ---- JSON ---- */
 
-static bool in_object(const struct cost *cost)
+static void open_bracket(struct cost *cost)
 {
-	return cost->is_object[(cost->depth - 1) / 8] >> ((cost->depth - 1) % 8) & 1;
-}
+	enum scope scope = cost->walk.depth == 1 ? SCOPE_OUTER : inner_of(cost);
 
-static void open_bracket(struct cost *cost, bool is_object)
-{
-	enum scope scope = is_object ? inner_of(cost) : SCOPE_OTHER;
-	unsigned int bit = 1U << (cost->depth % 8);
-	unsigned char *byte;
-
-	if (cost->depth == COST_DEPTH_MAX) {
-		cost->state = STATE_BROKEN;
-		return;
-	}
-	byte = &cost->is_object[cost->depth / 8];
-	*byte = (unsigned char)(is_object ? *byte | bit : *byte & ~bit);
-	if (++cost->depth <= COST_PATH_MAX)
-		cost->scopes[cost->depth] = (unsigned char)(scope == SCOPE_COST ? SCOPE_OTHER
-										: scope);
+	if (cost->walk.state != JSON_WALK_FIRST_KEY || scope == SCOPE_COST)
+		scope = SCOPE_OTHER; /* no object */
+	if (cost->walk.depth <= COST_PATH_MAX)
+		cost->scopes[cost->walk.depth] = (unsigned char)scope;
 	cost->member = 0;
-	cost->state = is_object ? STATE_FIRST_KEY : STATE_ARRAY_FIRST;
-}
-
-static void close_bracket(struct cost *cost, bool is_object)
-{
-	if (in_object(cost) != is_object) {
-		cost->state = STATE_BROKEN;
-		return;
-	}
-	cost->depth--;
-	cost->state = cost->depth ? STATE_AFTER : STATE_DONE;
-}
-
-static void begin_text(struct cost *cost, enum state state)
-{
-	cost->state = (unsigned char)state;
-	cost->len = 0;
-	cost->was_escape = false;
 }
 
 static void add_to_text(struct cost *cost, char c)
@@ -168,93 +117,60 @@ static void add_to_text(struct cost *cost, char c)
 		cost->text[cost->len++] = c;
 }
 
-static void read_value(struct cost *cost, char c)
+static void begin_text(struct cost *cost, char c)
 {
-	if (c == '{' || c == '[') {
-		open_bracket(cost, c == '{');
-	} else if (c == ']' && cost->state == STATE_ARRAY_FIRST) {
-		close_bracket(cost, false);
-	} else if (c == '"') {
-		begin_text(cost, STATE_STRING);
-	} else if (is_plain(c)) {
-		begin_text(cost, STATE_PLAIN);
-		add_to_text(cost, c);
-	} else {
-		cost->state = STATE_BROKEN;
-	}
-}
-
-static void read_member(struct cost *cost, char c)
-{
-	if (c == '"')
-		begin_text(cost, STATE_KEY);
-	else if (c == '}' && cost->state == STATE_FIRST_KEY)
-		close_bracket(cost, true);
-	else
-		cost->state = STATE_BROKEN;
+	cost->len = 0;
+	cost->was_escape = false;
+	if (cost->walk.state != JSON_WALK_PLAIN)
+		return;
+	add_to_text(cost, c);
+	if (!is_plain(c))
+		cost->walk.state = JSON_WALK_BROKEN;
 }
 
 /* In a string. Where a cost might be named, a key that is not plain might be another's. */
 static void read_string(struct cost *cost, char c)
 {
+	bool is_key = cost->walk.state == JSON_WALK_KEY;
+
 	if (cost->was_escape) {
 		cost->was_escape = false;
 	} else if (c == '\\') {
 		cost->was_escape = true;
-		cost->is_in_doubt |= cost->state == STATE_KEY && scope_of(cost) != SCOPE_OTHER;
-	} else if (c == '"' && cost->state == STATE_KEY) {
+		cost->is_in_doubt |= is_key && scope_at(cost, cost->walk.depth) != SCOPE_OTHER;
+	} else if (c == '"' && is_key) {
 		end_key(cost);
 	} else if (c == '"') {
-		cost->state = cost->depth ? STATE_AFTER : STATE_DONE;
+		json_walk_end(&cost->walk);
 	} else if ((unsigned char)c < ' ') {
-		cost->state = STATE_BROKEN;
-	} else if (cost->state == STATE_KEY) {
+		cost->walk.state = JSON_WALK_BROKEN;
+	} else if (is_key) {
 		add_to_text(cost, c);
 	}
 }
 
-static void read_after(struct cost *cost, char c)
-{
-	if (c == ',')
-		cost->state = in_object(cost) ? STATE_NEXT_KEY : STATE_VALUE;
-	else if (c == '}' || c == ']')
-		close_bracket(cost, c == '}');
-	else
-		cost->state = STATE_BROKEN;
-}
-
 static void read_json(struct cost *cost, char c)
 {
-	if (cost->state == STATE_KEY || cost->state == STATE_STRING) {
+	if (cost->walk.state == JSON_WALK_KEY || cost->walk.state == JSON_WALK_STRING) {
 		read_string(cost, c);
 		return;
 	}
-	if (cost->state == STATE_PLAIN) {
+	if (cost->walk.state == JSON_WALK_PLAIN) {
 		if (is_plain(c)) {
 			add_to_text(cost, c);
 			return;
 		}
 		end_plain(cost);
 	}
-	if (is_space(c))
-		return;
-	switch ((enum state)cost->state) {
-	case STATE_VALUE:
-	case STATE_ARRAY_FIRST:
-		read_value(cost, c);
+	switch (json_walk_turn(&cost->walk, c)) {
+	case JSON_WALK_OPENS:
+		open_bracket(cost);
 		break;
-	case STATE_FIRST_KEY:
-	case STATE_NEXT_KEY:
-		read_member(cost, c);
-		break;
-	case STATE_COLON:
-		cost->state = c == ':' ? STATE_VALUE : STATE_BROKEN;
-		break;
-	case STATE_AFTER:
-		read_after(cost, c);
+	case JSON_WALK_BEGINS:
+		begin_text(cost, c);
 		break;
 	default:
-		cost->state = STATE_BROKEN;
+		break;
 	}
 }
 
@@ -309,7 +225,7 @@ static size_t count_dull(const struct cost *cost, struct bytes data)
 {
 	size_t len = 0;
 
-	if (cost->state != STATE_STRING || cost->was_escape ||
+	if (cost->walk.state != JSON_WALK_STRING || cost->was_escape ||
 	    (cost->is_events && cost->line != LINE_DATA))
 		return 0;
 	while (len < data.len && data.data[len] != '"' && data.data[len] != '\\' &&

@@ -14,10 +14,10 @@
 #define KEEPER_COST_H
 
 #include "base/bytes.h"
+#include "base/json_walk.h" /* what is nested deeper than that is not known */
 
-#define COST_MAX       24
-#define COST_DEPTH_MAX 512 /* of what is nested deeper nothing is known */
-#define COST_PATH_MAX  3   /* objects on the way to a cost */
+#define COST_MAX      24
+#define COST_PATH_MAX 3 /* objects on the way to a cost */
 
 /* Zero at the beginning of a reply, but for is_events. */
 struct cost {
@@ -27,14 +27,12 @@ struct cost {
 	unsigned char name_len;
 	bool was_return; /* the byte before has ended a line, and may be one half of its end */
 	/* In the body, or the data of an event: */
-	unsigned char state; /* enum state of cost.c */
+	struct json_walk walk;
 	unsigned char scopes[COST_PATH_MAX + 1];
-	unsigned int depth;
-	unsigned char is_object[COST_DEPTH_MAX / 8]; /* by depth */
-	unsigned char member;                        /* whose value is being read, from 1; or 0 */
-	unsigned char seen;                          /* the members there were, a bit each */
-	bool was_escape;                             /* the byte before was a backslash */
-	bool is_in_doubt;                            /* it can be read in two ways */
+	unsigned char member; /* whose value is being read, from 1; or 0 */
+	unsigned char seen;   /* the members there were, a bit each */
+	bool was_escape;      /* the byte before was a backslash */
+	bool is_in_doubt;     /* it can be read in two ways */
 	unsigned char len;
 	char text[COST_MAX];  /* a key, or a number */
 	char named[COST_MAX]; /* the cost in here */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A JSON reader that walks, byte by byte, and remembers only where it is.
+ * JSON is walked through byte by byte, and only where one is is remembered.
  *
  * Each open bracket has a scope, which says what the names in it mean; a table says which name
  * leads to which scope, or to which text. Everything else is passed over, but must be JSON.
@@ -61,31 +61,14 @@ static const struct name {
 	{ SCOPE_OURS, "attempt", TEXT_ATTEMPT, SCOPE_OTHER },
 };
 
-enum state {
-	STATE_VALUE,       /* a value must follow */
-	STATE_ARRAY_FIRST, /* a value, or the end of the array */
-	STATE_FIRST_KEY,   /* a key, or the end of the object */
-	STATE_NEXT_KEY,    /* a key: a comma stands before it */
-	STATE_KEY,         /* in a key */
-	STATE_COLON,       /* a colon must follow */
-	STATE_STRING,      /* in a string that is a value */
-	STATE_PLAIN,       /* in a number, or in true, false or null */
-	STATE_AFTER,       /* a value has ended: a comma, or the end of what it is in */
-	STATE_DONE,        /* the outermost value has ended: white space only */
-};
-
 struct spend_rows {
 	spend_on_row *on_row;
 	void *owner;
 	uint64_t count;
-	enum state state;
+	struct json_walk walk;
 	bool has_list;
-	unsigned int depth;
-	struct {
-		unsigned char scope;
-		bool is_object;
-	} open[SPEND_DEPTH_MAX + 1]; /* from 1 */
-	const struct name *name;     /* of the value that follows, if it is known */
+	unsigned char scopes[JSON_WALK_DEPTH_MAX + 1]; /* of each open bracket, from 1 */
+	const struct name *name; /* of the value that follows, if it is known */
 	/* The string or plain word being read. */
 	char token[SPEND_TEXT_MAX];
 	size_t token_len;
@@ -214,61 +197,44 @@ static int end_row(struct spend_rows *rows, struct err *err)
 
 static enum scope scope_of(const struct spend_rows *rows)
 {
-	return rows->depth ? rows->open[rows->depth].scope : SCOPE_OTHER;
+	return rows->walk.depth ? rows->scopes[rows->walk.depth] : SCOPE_OTHER;
 }
 
 /* What an object or array is, by where it stands. */
-static enum scope find_scope(const struct spend_rows *rows, bool is_object)
+static enum scope find_scope(const struct spend_rows *rows, enum scope outer, bool is_object)
 {
 	enum scope inner = rows->name ? rows->name->inner : SCOPE_OTHER;
 
-	if (rows->depth == 0)
+	if (rows->walk.depth == 1)
 		return is_object ? SCOPE_OUTER : SCOPE_ROWS;
-	if (scope_of(rows) == SCOPE_ROWS)
+	if (outer == SCOPE_ROWS)
 		return is_object ? SCOPE_ROW : SCOPE_OTHER;
 	return is_object == (inner != SCOPE_ROWS) ? inner : SCOPE_OTHER;
 }
 
-static int open_bracket(struct spend_rows *rows, bool is_object, struct err *err)
+static int open_bracket(struct spend_rows *rows, struct err *err)
 {
-	enum scope scope = find_scope(rows, is_object);
+	enum scope outer = rows->scopes[rows->walk.depth - 1];
+	enum scope scope = find_scope(rows, outer, rows->walk.state == JSON_WALK_FIRST_KEY);
 
-	if (rows->depth == SPEND_DEPTH_MAX)
-		return refuse(err, "it is nested too deeply");
-	if (scope_of(rows) == SCOPE_ROWS && scope != SCOPE_ROW)
+	if (outer == SCOPE_ROWS && scope != SCOPE_ROW)
 		return refuse(err, "what is in the list is no row");
 	if (scope == SCOPE_ROWS)
 		rows->has_list = true;
 	if (scope == SCOPE_ROW)
 		memset(rows->texts, 0, sizeof(rows->texts));
-	rows->depth++;
-	rows->open[rows->depth].scope = (unsigned char)scope;
-	rows->open[rows->depth].is_object = is_object;
+	rows->scopes[rows->walk.depth] = (unsigned char)scope;
 	rows->name = NULL;
-	rows->state = is_object ? STATE_FIRST_KEY : STATE_ARRAY_FIRST;
 	return 0;
 }
 
-static int close_bracket(struct spend_rows *rows, bool is_object, struct err *err)
+static int close_bracket(struct spend_rows *rows, struct err *err)
 {
-	enum scope scope = scope_of(rows);
-
-	if (rows->depth == 0 || rows->open[rows->depth].is_object != is_object)
-		return refuse(err, "it is not JSON");
-	rows->depth--;
 	rows->name = NULL;
-	rows->state = rows->depth ? STATE_AFTER : STATE_DONE;
-	return scope == SCOPE_ROW ? end_row(rows, err) : 0;
+	return rows->scopes[rows->walk.depth + 1] == SCOPE_ROW ? end_row(rows, err) : 0;
 }
 
 /* ---- strings, numbers and words ---- */
-
-static void begin_token(struct spend_rows *rows, enum state state)
-{
-	rows->token_len = 0;
-	rows->escape = rows->high = 0;
-	rows->state = state;
-}
 
 static void add_byte(struct spend_rows *rows, unsigned int c)
 {
@@ -358,13 +324,11 @@ static const struct name *find_name(const struct spend_rows *rows)
 static void end_string(struct spend_rows *rows)
 {
 	rows->token[rows->token_len] = '\0';
-	if (rows->state == STATE_KEY) {
+	if (rows->walk.state == JSON_WALK_KEY)
 		rows->name = find_name(rows);
-		rows->state = STATE_COLON;
-	} else {
+	else
 		keep_token(rows);
-		rows->state = STATE_AFTER;
-	}
+	json_walk_end(&rows->walk);
 }
 
 static int in_string(struct spend_rows *rows, char c, struct err *err)
@@ -403,68 +367,53 @@ static int end_plain(struct spend_rows *rows, struct err *err)
 		keep_token(rows);
 	else
 		return refuse(err, "it is not JSON");
-	rows->state = STATE_AFTER;
+	json_walk_end(&rows->walk);
 	return 0;
 }
 
 /* ---- the walk ---- */
 
-static int begin_value(struct spend_rows *rows, char c, struct err *err)
+static int begin_token(struct spend_rows *rows, char c, struct err *err)
 {
-	if (c == '{' || c == '[')
-		return open_bracket(rows, c == '{', err);
-	if (rows->depth == 0 || scope_of(rows) == SCOPE_ROWS)
+	bool is_key = rows->walk.state == JSON_WALK_KEY;
+
+	if (!is_key && (rows->walk.depth == 0 || scope_of(rows) == SCOPE_ROWS))
 		return refuse(err, "it is no list of rows");
-	if (c != '"' && !is_plain(c))
+	rows->token_len = 0;
+	rows->escape = rows->high = 0;
+	if (rows->walk.state != JSON_WALK_PLAIN)
+		return 0;
+	if (!is_plain(c))
 		return refuse(err, "it is not JSON");
-	begin_token(rows, c == '"' ? STATE_STRING : STATE_PLAIN);
-	if (c != '"')
-		add_byte(rows, (unsigned char)c);
+	add_byte(rows, (unsigned char)c);
 	return 0;
 }
 
 static int between(struct spend_rows *rows, char c, struct err *err)
 {
-	switch (rows->state) {
-	case STATE_ARRAY_FIRST:
-		if (c == ']')
-			return close_bracket(rows, false, err);
-		return begin_value(rows, c, err);
-	case STATE_VALUE:
-		return begin_value(rows, c, err);
-	case STATE_FIRST_KEY:
-		if (c == '}')
-			return close_bracket(rows, true, err);
-		break;
-	case STATE_AFTER:
-		if (c == '}' || c == ']')
-			return close_bracket(rows, c == '}', err);
-		if (c != ',')
-			return refuse(err, "it is not JSON");
-		rows->state = rows->open[rows->depth].is_object ? STATE_NEXT_KEY : STATE_VALUE;
-		return 0;
-	case STATE_COLON:
-		if (c != ':')
-			return refuse(err, "it is not JSON");
-		rows->state = STATE_VALUE;
-		return 0;
-	default:
-		break;
-	}
-	/* A key is all that is left. */
-	if (c != '"' || rows->state == STATE_DONE)
+	switch (json_walk_turn(&rows->walk, c)) {
+	case JSON_WALK_OPENS:
+		return open_bracket(rows, err);
+	case JSON_WALK_CLOSES:
+		return close_bracket(rows, err);
+	case JSON_WALK_BEGINS:
+		return begin_token(rows, c, err);
+	case JSON_WALK_TOO_DEEP:
+		return refuse(err, "it is nested too deeply");
+	case JSON_WALK_FAILS:
 		return refuse(err, "it is not JSON");
-	begin_token(rows, STATE_KEY);
-	return 0;
+	default:
+		return 0;
+	}
 }
 
 static int step(struct spend_rows *rows, char c, struct err *err)
 {
 	int r;
 
-	if (rows->state == STATE_KEY || rows->state == STATE_STRING)
+	if (rows->walk.state == JSON_WALK_KEY || rows->walk.state == JSON_WALK_STRING)
 		return in_string(rows, c, err);
-	if (rows->state == STATE_PLAIN) {
+	if (rows->walk.state == JSON_WALK_PLAIN) {
 		if (is_plain(c)) {
 			add_byte(rows, (unsigned char)c);
 			return 0;
@@ -473,8 +422,6 @@ static int step(struct spend_rows *rows, char c, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	if (c == ' ' || c == '\t' || c == '\r' || c == '\n')
-		return 0;
 	return between(rows, c, err);
 }
 
@@ -489,7 +436,7 @@ int spend_rows_push(struct spend_rows *rows, struct bytes data, struct err *err)
 
 int spend_rows_end(const struct spend_rows *rows, struct err *err)
 {
-	if (rows->state != STATE_DONE)
+	if (rows->walk.state != JSON_WALK_DONE)
 		return refuse(err, "it ends in the middle");
 	return rows->has_list ? 0 : refuse(err, "there is no list in it");
 }

@@ -13,10 +13,10 @@
 #include "base/attr.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/json_walk.h" /* what is nested deeper than that is refused */
 #include "base/runid.h"
 
-#define SPEND_TEXT_MAX  256 /* of one text; what is longer is cut */
-#define SPEND_DEPTH_MAX 512
+#define SPEND_TEXT_MAX 256 /* of one text; what is longer is cut */
 
 /*
  * A call as LiteLLM has it. A text that a row lacks is "".

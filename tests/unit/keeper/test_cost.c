@@ -162,11 +162,11 @@ static void the_last_event_that_names_one_counts(void **state)
 
 static void depth_has_a_bound(void **state)
 {
-	char *text = malloc(COST_DEPTH_MAX * 2 + 64);
+	char *text = malloc(JSON_WALK_DEPTH_MAX * 2 + 64);
 
 	(void)state;
 	assert_non_null(text);
-	for (size_t deep = COST_DEPTH_MAX - 1; deep <= COST_DEPTH_MAX; deep++) {
+	for (size_t deep = JSON_WALK_DEPTH_MAX - 1; deep <= JSON_WALK_DEPTH_MAX; deep++) {
 		struct cost cost = { 0 };
 
 		strcpy(text, "{\"a\":");
@@ -175,7 +175,7 @@ static void depth_has_a_bound(void **state)
 		strcpy(text + 5 + 2 * deep, ",\"usage\":{\"cost\":7}}");
 		cost_push(&cost, bytes_of(text));
 		cost_finish(&cost);
-		assert_string_equal(cost.last, deep < COST_DEPTH_MAX ? "7" : "");
+		assert_string_equal(cost.last, deep < JSON_WALK_DEPTH_MAX ? "7" : "");
 	}
 	free(text);
 }

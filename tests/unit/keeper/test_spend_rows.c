@@ -164,7 +164,7 @@ static void limits(void **state)
 	assert_int_equal(strspn(seen, "|i"), SPEND_TEXT_MAX + 3);
 	buf_fini(&text);
 
-	for (int depth = SPEND_DEPTH_MAX - 2; depth <= SPEND_DEPTH_MAX - 1; depth++) {
+	for (int depth = JSON_WALK_DEPTH_MAX - 2; depth <= JSON_WALK_DEPTH_MAX - 1; depth++) {
 		buf_init(&text, 1 << 20);
 		buf_add_text(&text, "[{\"request_id\":\"a\",\"x\":");
 		for (int i = 0; i < depth; i++)
@@ -173,7 +173,7 @@ static void limits(void **state)
 			buf_add_text(&text, "]");
 		buf_add_text(&text, "}]");
 		assert_int_equal(read_text((struct bytes){ text.data, text.len }, 0, &err),
-				 depth < SPEND_DEPTH_MAX - 1 ? 0 : -EPROTO);
+				 depth < JSON_WALK_DEPTH_MAX - 1 ? 0 : -EPROTO);
 		buf_fini(&text);
 	}
 }
