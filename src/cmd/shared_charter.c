@@ -2,6 +2,7 @@
 /* Reading a shared keeper's configuration. */
 #include "cmd/shared_charter.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,7 @@ int shared_charter_read(int argc, char **argv, struct charter **ret_charter, str
 /* ---- beside other things ---- */
 
 #define SOURCES_MAX (KEEPER_LLMS_MAX + KEEPER_SECRETS_MAX + 2 * SHARED_KEYS_MAX + 1)
+static_assert(SOURCES_MAX <= SECRET_OUTPUTS_MAX, "each source may be lent");
 
 struct shared_reading {
 	struct reading *reading; /* or NULL: a charter has it */

@@ -12,7 +12,6 @@
 
 #define VARIABLES_MAX 64
 #define LENT_MAX      64
-#define OUTPUTS_MAX   128
 
 struct secret {
 	size_t len;
@@ -53,12 +52,12 @@ void secret_lend(const char *name, char *value)
 }
 
 /* Commands that were run before they are needed. */
-static const struct command *outputs[OUTPUTS_MAX];
+static const struct command *outputs[SECRET_OUTPUTS_MAX];
 static size_t output_count;
 
 void secret_lend_output(const struct command *command)
 {
-	assert(output_count < OUTPUTS_MAX);
+	assert(output_count < SECRET_OUTPUTS_MAX);
 	outputs[output_count++] = command;
 }
 

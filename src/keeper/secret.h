@@ -31,6 +31,7 @@ void secret_lend(const char *name, char *value);
  * A command that is done, for sources of the form "exec:COMMAND": it is not run again. Borrowed
  * until all are forgotten.
  */
+#define SECRET_OUTPUTS_MAX 128
 void secret_lend_output(const struct command *command);
 void secret_forget_outputs(void);
 

@@ -144,31 +144,29 @@ def check_rest(gate):
     assert gate.ask(STREAMS + 1, **GET).body == BODY
 
 
+def overwhelm(keeper, honest, greedy):
+    """One asks for more at once than its link can take; the other has not noticed."""
+    fill(greedy.gate)
+    wait_until_read(keeper)
+    burst(greedy.gate)
+    assert honest.gate.ask(1, **GET).body == BODY
+    check_rest(greedy.gate)
+    assert len(keeper.runs()) == 2
+    greedy.close()
+    honest.close()
+
+
 def test_credit_for_all_at_once(origin):
     with siege.keeper(**without_key(origin)) as keeper:
         honest, greedy = siege.join(keeper, "honest"), siege.join(keeper, "greedy")
-        fill(greedy.gate)
-        wait_until_read(keeper)
-        burst(greedy.gate)
-        assert honest.gate.ask(1, **GET).body == BODY
-        check_rest(greedy.gate)
-        assert len(keeper.runs()) == 2
-        for run in (honest, greedy):
-            run.close()
+        overwhelm(keeper, honest, greedy)
 
 
 def test_credit_for_all_at_once_from_another_machine(origin, certificates):
     with siege.keeper(certificates=certificates, **without_key(origin)) as keeper:
         honest = siege.join(keeper, "honest")
         greedy = siege.come_in(keeper, siege.token("greedy"))
-        fill(greedy.gate)
-        wait_until_read(keeper)
-        burst(greedy.gate)
-        assert honest.gate.ask(1, **GET).body == BODY
-        check_rest(greedy.gate)
-        assert len(keeper.runs()) == 2
-        greedy.close()
-        honest.close()
+        overwhelm(keeper, honest, greedy)
 
 
 def read_all(wires):

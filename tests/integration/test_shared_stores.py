@@ -2,6 +2,7 @@
 """Two keepers that share a Redis or a PostgreSQL: one truth, also when it goes away for a while."""
 import contextlib
 import decimal
+import functools
 import pathlib
 import shutil
 import signal
@@ -325,14 +326,7 @@ def crowd_out(keeper, visitor):
 @pytest.mark.parametrize("leave", [leave_nothing, leave_another_gate, leave_a_link, crowd_out])
 def test_news_of_a_run_that_was_at_several_places(root_place, origin, server, leave, what):
     """Who leaves has no news any more; who stays has."""
-    def script(connection):
-        for request in connection.requests():
-            if b'"stream"' in request.body:
-                connection.send(upstream.CHUNKED + upstream.chunk(shared.EVENT))
-            else:
-                connection.answer(fields=[("x-litellm-response-cost", "0.6")])
-
-    origin.script = script
+    origin.script = functools.partial(shared.answer_or_stream, fields=[("x-litellm-response-cost", "0.6")])
     keys = {"keeper": {"token_keys": {"k1": "env:K1"}}}
     with two_keepers(root_place, origin, server, env={"K1": siege.KEYS["k1"]},
                      limits={"spend": "2"}, **keys) as (one, other):
@@ -357,14 +351,7 @@ def test_news_of_a_run_that_was_at_several_places(root_place, origin, server, le
 
 def test_money_is_used_up_at_the_other(root_place, origin, server):
     """INV-BILLING-TRUTH: what was spent there ends the stream here."""
-    def script(connection):
-        for request in connection.requests():
-            if b'"stream"' in request.body:
-                connection.send(upstream.CHUNKED + upstream.chunk(shared.EVENT))
-            else:
-                connection.answer(fields=[("x-litellm-response-cost", "0.6")])
-
-    origin.script = script
+    origin.script = functools.partial(shared.answer_or_stream, fields=[("x-litellm-response-cost", "0.6")])
     with two_keepers(root_place, origin, server, account_limits={"team": {"spend": "1"}}) as keepers:
         runs = [load.Run(keeper.path, f"r-{i}", "team") for i, keeper in enumerate(keepers)]
         number, reply = runs[0].stream()

@@ -312,13 +312,14 @@ def keeper(place, config=None, *options, env=None, certificates=None, **kwargs):
 EVENT = b'data: {"choices":[]}\n\n'
 
 
-def answer_or_stream(connection):
-    """A script: who asks for a stream gets its first event, and nothing more by itself."""
+def answer_or_stream(connection, fields=()):
+    """A script: who asks for a stream gets its first event, and nothing more by itself; who does not
+    is answered with these fields."""
     for request in connection.requests():
         if b'"stream"' in request.body:
             connection.send(upstream.CHUNKED + upstream.chunk(EVENT))
         else:
-            connection.answer()
+            connection.answer(fields=fields)
 
 
 def open_stream(run, **more):
