@@ -73,7 +73,7 @@ int control_connect_now(const char *address, int *ret_fd, struct err *err)
 	return connect_to(address, false, ret_fd, err);
 }
 
-int control_send(int fd, char letter, const char *words, size_t len, int passed_fd, struct err *err)
+int control_send(int fd, char letter, const char *words, size_t len, struct err *err)
 {
 	struct buf packet;
 	int r;
@@ -81,8 +81,7 @@ int control_send(int fd, char letter, const char *words, size_t len, int passed_
 	buf_init(&packet, CONTROL_PACKET_MAX);
 	buf_add(&packet, &letter, 1);
 	buf_add(&packet, words, len);
-	r = packet.len < CONTROL_PACKET_MAX ? pass_send(fd, packet.data, packet.len, passed_fd)
-					    : -E2BIG;
+	r = packet.len < CONTROL_PACKET_MAX ? pass_send(fd, packet.data, packet.len, -1) : -E2BIG;
 	buf_fini(&packet);
 	/* Who is not welcome is told so before it has asked; that is to be read, then. */
 	if (r == -EPIPE)

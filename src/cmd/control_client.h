@@ -21,8 +21,7 @@ int control_connect(const char *address, int *ret_fd, struct err *err) must_chec
 /* The same, but it never waits: -EAGAIN when the keeper has too many who knock. */
 int control_connect_now(const char *address, int *ret_fd, struct err *err) must_check;
 
-/* Sends a request of words, each with its NUL; `passed_fd` goes along unless it is -1. */
-int control_send(int fd, char letter, const char *words, size_t len, int passed_fd,
-		 struct err *err) must_check;
+/* Sends a request of words, each with its NUL. */
+int control_send(int fd, char letter, const char *words, size_t len, struct err *err) must_check;
 
 #endif

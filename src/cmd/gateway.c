@@ -264,13 +264,23 @@ int gateway_start(struct gateway *gateway, const struct gateway_run *run,
 	return r;
 }
 
-int gateway_use_keeper(struct gateway *gateway, int status_fd, int *ret_link_fd, struct err *err)
+static int keep_link(struct gateway *gateway, int *fd)
 {
-	int r;
+	if (*fd < 0 || gateway->link_fd >= 0)
+		return -EPROTO;
+	gateway->link_fd = take_fd(fd);
+	return move_up(&gateway->link_fd);
+}
 
-	gateway->status_fd = status_fd;
-	r = make_pair(SOCK_STREAM, ret_link_fd, &gateway->link_fd);
-	return r < 0 ? err_set(err, -r, "create the gateway's sockets") : 0;
+int gateway_receive(struct gateway *gateway, int wait_ms, char *ret_text, size_t *ret_len)
+{
+	_cleanup_close_ int fd = -1;
+	int type = status_receive_passed(gateway->status_fd, wait_ms, ret_text, ret_len, &fd), r;
+
+	if (type != STATUS_LINK)
+		return type;
+	r = keep_link(gateway, &fd);
+	return r < 0 ? r : status_receive(gateway->status_fd, wait_ms, ret_text, ret_len);
 }
 
 int gateway_start_carrier(struct gateway *gateway, const char *to, const char *ca,
@@ -293,8 +303,11 @@ int gateway_start_carrier(struct gateway *gateway, const char *to, const char *c
 int gateway_start_gate(struct gateway *gateway, const struct gateway_run *run, struct err *err)
 {
 	_cleanup_close_ int control_fd = -1;
-	int r = make_pair(SOCK_SEQPACKET, &gateway->control_fd, &control_fd);
+	int r;
 
+	if (gateway->link_fd < 0)
+		return err_say(err, EPROTO, "the keeper has sent no link; is it of this version?");
+	r = make_pair(SOCK_SEQPACKET, &gateway->control_fd, &control_fd);
 	if (r < 0)
 		return err_set(err, -r, "create the gateway's sockets");
 	r = start_gate(gateway, run, control_fd, gateway->link_fd, err);

@@ -64,12 +64,12 @@ void gateway_wipe_sources(const struct keeper_config *config);
 bool gateway_wipe_words(struct bytes words);
 
 /*
- * With a shared keeper only the gate is ours: `status_fd` is the connection that the run is
- * registered at, and is taken over; *ret_link_fd is the keeper's end of the link, the caller's to
- * hand over. gateway_start_gate follows when it is known what the gate has to do.
+ * With a shared keeper only the gate is ours: gateway->status_fd is the connection that the run is
+ * registered at. This is status_receive for it, which keeps the link that the keeper sends there.
+ * gateway_start_gate follows when it is known what the gate has to do.
  */
-int gateway_use_keeper(struct gateway *gateway, int status_fd, int *ret_link_fd,
-		       struct err *err) must_check;
+int gateway_receive(struct gateway *gateway, int wait_ms, char *ret_text,
+		    size_t *ret_len) must_check;
 /*
  * The same with a keeper on another machine: a carrier is started, which stands where a private
  * keeper would. The source of the token is wiped from our own memory.

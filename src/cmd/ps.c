@@ -117,7 +117,7 @@ static int ask(const struct command *command, const struct ps_config *config, co
 		r = control_connect(config->keeper, &fd, err);
 	if (r == 0)
 		r = control_send(fd, run_id ? command->letter_with_word : command->letter,
-				 run_id ? run_id : "", run_id ? strlen(run_id) + 1 : 0, -1, err);
+				 run_id ? run_id : "", run_id ? strlen(run_id) + 1 : 0, err);
 	return r < 0 ? r : read_answers(command, config, fd, err);
 }
 

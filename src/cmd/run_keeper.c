@@ -15,8 +15,7 @@
 
 #define KEEPER_READY_MS 30000 /* to be reached, and to tell what a run has to know */
 
-/* Who we are, and our end of the link along with it. */
-static int register_run(struct run_gateway *gateway, const struct run_config *config, int link_fd,
+static int register_run(struct run_gateway *gateway, const struct run_config *config,
 			struct err *err)
 {
 	struct buf words;
@@ -32,8 +31,7 @@ static int register_run(struct run_gateway *gateway, const struct run_config *co
 		words_add_pair(&words, config->keeper.metadata[i].name,
 			       config->keeper.metadata[i].value);
 	}
-	r = control_send(gateway->gateway.status_fd, CONTROL_REGISTER, words.data, words.len,
-			 link_fd, err);
+	r = control_send(gateway->gateway.status_fd, CONTROL_REGISTER, words.data, words.len, err);
 	buf_fini(&words);
 	return r;
 }
@@ -91,13 +89,13 @@ static int apply_keeper_words(struct run_gateway *gateway, struct run_config *co
 }
 
 /* The next packet of a keeper that may not be in a hurry, or never come to an end. */
-static int receive_in_time(const struct run_gateway *gateway, uint64_t deadline_ms, char *text,
+static int receive_in_time(struct run_gateway *gateway, uint64_t deadline_ms, char *text,
 			   size_t *ret_len)
 {
 	uint64_t now_ms = clock_now_ms();
 
-	return now_ms < deadline_ms ? status_receive(gateway->gateway.status_fd,
-						     (int)(deadline_ms - now_ms), text, ret_len)
+	return now_ms < deadline_ms ? gateway_receive(&gateway->gateway,
+						      (int)(deadline_ms - now_ms), text, ret_len)
 				    : -ETIMEDOUT;
 }
 
@@ -138,16 +136,13 @@ static int read_keeper_words(struct run_gateway *gateway, struct run_config *con
 static int reach_keeper(struct run_gateway *gateway, const struct run_config *config,
 			struct err *err)
 {
-	_cleanup_close_ int link_fd = -1;
-	int fd = -1, r;
+	int r;
 
 	if (strncmp(config->keeper_address, "tls:", 4) == 0)
 		return gateway_start_carrier(&gateway->gateway, config->keeper_address + 4,
 					     config->keeper_ca, config->keeper_token, err);
-	r = control_connect(config->keeper_address, &fd, err);
-	if (r == 0)
-		r = gateway_use_keeper(&gateway->gateway, fd, &link_fd, err);
-	return r < 0 ? r : register_run(gateway, config, link_fd, err);
+	r = control_connect(config->keeper_address, &gateway->gateway.status_fd, err);
+	return r < 0 ? r : register_run(gateway, config, err);
 }
 
 int run_keeper_begin(struct run_gateway *gateway, struct run_config *config, struct err *err)

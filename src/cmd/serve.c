@@ -281,20 +281,18 @@ static int start_shared(const struct serve_config *config, struct gateway *gatew
 					 .run_id = "gate",
 					 .has_egress = proxy_fd >= 0 };
 	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
-	_cleanup_close_ int link_fd = -1;
-	int fd = -1, type, r = text ? control_connect_now(config->shared, &fd, err) : -ENOMEM;
+	int type,
+		r = text ? control_connect_now(config->shared, &gateway->status_fd, err) : -ENOMEM;
 
 	if (r == 0)
-		r = gateway_use_keeper(gateway, fd, &link_fd, err);
-	if (r == 0)
-		r = control_send(fd, CONTROL_OPEN_GATE, "", 0, link_fd, err);
+		r = control_send(gateway->status_fd, CONTROL_OPEN_GATE, "", 0, err);
 	if (r < 0)
 		return r;
 	if (wait_for_end(gateway, signal_fd, -1)) {
 		close_fd(&gateway->status_fd); /* it has no last words for us */
 		return -ECANCELED;
 	}
-	type = status_receive(fd, -1, text, NULL);
+	type = gateway_receive(gateway, -1, text, NULL);
 	if (type == STATUS_FAILED)
 		return err_say(err, EACCES, "%.500s", text);
 	if (type != STATUS_READY)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,7 +16,6 @@
 #include "keeper/listing.h"
 #include "keeper/registration.h"
 #include "keeper/report.h"
-#include "sys/pass.h"
 #include "sys/rlimit.h"
 
 #define DEAF_MS 100
@@ -29,6 +29,15 @@ struct control {
 	struct visitor *visitors;
 	struct party *parties; /* of masters, and of each user */
 };
+
+static const struct objection {
+	const char *code, *text;
+} is_nobody = { "not_welcome", "this keeper is not for you" },
+  has_share = { "too_many_visitors",
+		"you have as many connections to this keeper as a user may have; wait until a run "
+		"of yours has ended" },
+  is_full = { "no_room",
+	      "the keeper has no room for another connection; wait until runs have ended" };
 
 /* ---- registering ---- */
 
@@ -66,16 +75,6 @@ static int restrict_registration(const struct visitor *visitor, struct run_spec 
 	return runid_new(run_id);
 }
 
-static bool is_link(int fd)
-{
-	int type = 0, domain = 0;
-	socklen_t len = sizeof(int);
-
-	return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
-	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && type == SOCK_STREAM &&
-	       domain == AF_UNIX && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
-}
-
 /* A line for the operator about somebody who does not get what he wants. */
 static void note_refused(struct keeper *keeper, const struct ucred *who, const char *code,
 			 uint64_t now_ms)
@@ -85,17 +84,17 @@ static void note_refused(struct keeper *keeper, const struct ucred *who, const c
 }
 
 /* What stands against a new link, as it was asked for; NULL when nothing does. */
-static const char *find_obstacle(const struct visitor *visitor, int fd)
+static const char *find_obstacle(const struct visitor *visitor)
 {
-	if (visitor->peer || visitor->enrolment || visitor->why || !is_link(fd))
+	if (visitor->peer || visitor->enrolment || visitor->why)
 		return "the keeper does not understand; is it of this version?";
 	return NULL;
 }
 
-static void on_register(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+static void on_register(struct visitor *visitor, struct bytes words, uint64_t now_ms)
 {
 	static struct registration registration; /* large, and needed only in here */
-	const char *obstacle = find_obstacle(visitor, *fd);
+	const char *obstacle = find_obstacle(visitor);
 	struct err err;
 
 	if (!obstacle && registration_parse(&registration, (char *)words.data, words.len, &err) < 0)
@@ -107,15 +106,16 @@ static void on_register(struct visitor *visitor, struct bytes words, int *fd, ui
 		visitor_say(visitor, STATUS_FAILED, obstacle, now_ms);
 		return;
 	}
-	visitor->link_fd = registration.spec.link_fd = take_fd(fd);
+	/* With no descriptor left it is refused as when few are. */
+	registration.spec.link_fd = visitor_make_link(visitor) < 0 ? INT_MAX : visitor->link_fds[0];
 	enrol_start(visitor->keeper, &registration.spec, on_enrolled, visitor, &visitor->enrolment,
 		    now_ms);
 }
 
 /* A gate for agents that warder did not start: whose a request is, its token says. */
-static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+static void on_open_gate(struct visitor *visitor, struct bytes words, uint64_t now_ms)
 {
-	const char *obstacle = find_obstacle(visitor, *fd);
+	const char *obstacle = find_obstacle(visitor);
 	struct err err;
 
 	(void)words;
@@ -128,11 +128,10 @@ static void on_open_gate(struct visitor *visitor, struct bytes words, int *fd, u
 	if (!obstacle && visitor->keeper->charter->token_keys.count == 0)
 		obstacle = "this keeper has no key for tokens of requests; say --token-key "
 			   "ID=SOURCE";
-	if (!obstacle) {
-		visitor->link_fd = take_fd(fd);
-		if (visitor_open_peer(visitor, NULL, PEER_OPEN, &err) < 0)
-			obstacle = err.text;
-	}
+	if (!obstacle && visitor_make_link(visitor) < 0)
+		obstacle = is_full.text;
+	if (!obstacle && visitor_open_peer(visitor, NULL, PEER_OPEN, &err) < 0)
+		obstacle = err.text;
 	visitor_say(visitor, obstacle ? STATUS_FAILED : STATUS_READY, obstacle ? obstacle : "",
 		    now_ms);
 }
@@ -157,11 +156,10 @@ static void on_revoked(struct store_revocation *revocation, uint64_t now_ms)
 		    "the keeper's store cannot be reached; nothing is revoked", now_ms);
 }
 
-static void on_revoke(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+static void on_revoke(struct visitor *visitor, struct bytes words, uint64_t now_ms)
 {
 	struct store *store = visitor->keeper->store;
 
-	(void)fd;
 	if (!listing_read_run_id(visitor, words) ||
 	    (!visitor_is_master(visitor) && !listing_find(visitor, visitor->run_id))) {
 		visitor_say(visitor, STATUS_FAILED, "that is no run", now_ms);
@@ -173,26 +171,24 @@ static void on_revoke(struct visitor *visitor, struct bytes words, int *fd, uint
 	store->ops->revoke(store, &visitor->revocation, now_ms);
 }
 
-static void on_drain(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+static void on_drain(struct visitor *visitor, struct bytes words, uint64_t now_ms)
 {
 	const struct control_config *config = &visitor->control->config;
 
 	(void)words;
-	(void)fd;
 	visitor->waits_for_end = true;
 	visitor_say(visitor, STATUS_DONE, "", now_ms);
 	config->on_drain(config->owner, now_ms);
 }
 
 /* The connection is not a visitor's any more. */
-static void on_hand_over(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+static void on_hand_over(struct visitor *visitor, struct bytes words, uint64_t now_ms)
 {
 	const struct control_config *config = &visitor->control->config;
 	pid_t pid = visitor->who.pid;
 	int taken = fcntl(visitor->source.fd, F_DUPFD_CLOEXEC, 3);
 
 	(void)words;
-	(void)fd;
 	visitor_close(visitor, now_ms);
 	if (taken >= 0)
 		config->on_hand_over(config->owner, taken, pid, now_ms);
@@ -203,7 +199,7 @@ static void on_hand_over(struct visitor *visitor, struct bytes words, int *fd, u
 static const struct {
 	enum control_request letter;
 	bool is_for_masters; /* ourselves, or root */
-	void (*handle)(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms);
+	void (*handle)(struct visitor *visitor, struct bytes words, uint64_t now_ms);
 } requests[] = {
 	{ CONTROL_REGISTER, false, on_register },  { CONTROL_LIST, false, listing_list },
 	{ CONTROL_SHOW, false, listing_show },     { CONTROL_REVOKE, false, on_revoke },
@@ -211,7 +207,7 @@ static const struct {
 	{ CONTROL_HAND_OVER, true, on_hand_over },
 };
 
-static void handle(struct visitor *visitor, struct bytes packet, int *fd, uint64_t now_ms)
+static void handle(struct visitor *visitor, struct bytes packet, uint64_t now_ms)
 {
 	char letter = packet.data[0];
 
@@ -222,7 +218,7 @@ static void handle(struct visitor *visitor, struct bytes packet, int *fd, uint64
 			continue;
 		if (requests[i].is_for_masters && !visitor_is_master(visitor))
 			break;
-		requests[i].handle(visitor, packet, fd, now_ms);
+		requests[i].handle(visitor, packet, now_ms);
 		return;
 	}
 	visitor_say(visitor, STATUS_FAILED, "that is not for you to ask of this keeper", now_ms);
@@ -232,7 +228,6 @@ static void on_visitor_ready(struct loop_source *source, unsigned int ready, uin
 {
 	static char data[CONTROL_PACKET_MAX];
 	struct visitor *visitor = OWNER_OF(source, struct visitor, source);
-	_cleanup_close_ int fd = -1;
 	ssize_t n;
 
 	(void)ready;
@@ -240,15 +235,17 @@ static void on_visitor_ready(struct loop_source *source, unsigned int ready, uin
 		visitor_flush(visitor, now_ms);
 		return;
 	}
-	n = pass_receive(source->fd, data, sizeof(data), &fd);
-	if (n == -EAGAIN)
+	/* Descriptors that come along are left to the kernel, which closes them. */
+	n = recv(source->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC);
+	/* A reset is told once, of who has left unread what we said; last words follow it. */
+	if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET))
 		return;
-	if (n <= 0) {
+	if (n <= 0 || (size_t)n > sizeof(data)) {
 		visitor_close(visitor, now_ms);
 		return;
 	}
 	loop_cancel(&visitor->keeper->loop, &visitor->patience);
-	handle(visitor, (struct bytes){ data, (size_t)n }, &fd, now_ms);
+	handle(visitor, (struct bytes){ data, (size_t)n }, now_ms);
 	if (!visitor->is_over)
 		visitor_set_patience(visitor);
 }
@@ -278,15 +275,6 @@ static struct party *find_party(const struct control *control, uid_t uid)
 			return &control->parties[i];
 	return NULL;
 }
-
-static const struct objection {
-	const char *code, *text;
-} is_nobody = { "not_welcome", "this keeper is not for you" },
-  has_share = { "too_many_visitors",
-		"you have as many connections to this keeper as a user may have; wait until a run "
-		"of yours has ended" },
-  is_full = { "no_room",
-	      "the keeper has no room for another connection; wait until runs have ended" };
 
 /*
  * Why somebody is not let in; NULL when nothing stands against it. Masters find a descriptor as

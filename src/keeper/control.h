@@ -6,9 +6,9 @@
  * (SO_PEERCRED). A connection that has registered a run is that run's owner: it hears of it as
  * of a private keeper (sys/status.h), and the run ends with it.
  *
- *   register   R  NAME=VALUE…, and the keeper's end of the link along with it
- *              ◀ WORDS… (options, as of a file; then placeholders), READY; later the summary
- *   open gate  O  the link likewise; every request on it has a run token  ◀ READY
+ *   register   R  NAME=VALUE…  ◀ LINK (the gate's end of it comes along),
+ *              WORDS… (options, as of a file; then placeholders), READY; later the summary
+ *   open gate  O  ◀ LINK, READY; every request on it has a run token
  *   list       L  ◀ RUN (NAME=VALUE…)…, DONE
  *   show       S  RUN  ◀ RUN, DONE
  *   revoke     X  RUN  ◀ DONE

@@ -34,12 +34,11 @@ static void say_run(struct visitor *visitor, struct buf *words, uint64_t now_ms)
 	buf_fini(words);
 }
 
-void listing_list(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+void listing_list(struct visitor *visitor, struct bytes words, uint64_t now_ms)
 {
 	const struct peer *peer = visitor->keeper->peers;
 
 	(void)words;
-	(void)fd;
 	for (; peer && !visitor->is_over; peer = peer->next) {
 		struct buf answer;
 
@@ -109,13 +108,12 @@ bool listing_read_run_id(struct visitor *visitor, struct bytes words)
 	return runid_is_valid(visitor->run_id);
 }
 
-void listing_show(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms)
+void listing_show(struct visitor *visitor, struct bytes words, uint64_t now_ms)
 {
 	struct store *store = visitor->keeper->store;
 	const struct peer *peer;
 	size_t count = 1;
 
-	(void)fd;
 	if (!listing_read_run_id(visitor, words)) {
 		visitor_say(visitor, STATUS_FAILED, "that is no run", now_ms);
 		return;

@@ -15,7 +15,7 @@ const struct peer *listing_find(const struct visitor *visitor, const char *run_i
 bool listing_read_run_id(struct visitor *visitor, struct bytes words);
 
 /* Requests: every run that it may see; one of them, with its meters. */
-void listing_list(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms);
-void listing_show(struct visitor *visitor, struct bytes words, int *fd, uint64_t now_ms);
+void listing_list(struct visitor *visitor, struct bytes words, uint64_t now_ms);
+void listing_show(struct visitor *visitor, struct bytes words, uint64_t now_ms);
 
 #endif

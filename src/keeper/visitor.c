@@ -3,12 +3,14 @@
 #include "keeper/visitor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/list.h"
 #include "keeper/report.h"
+#include "sys/pass.h"
 
 #define WAITING_MAX      (64 << 20) /* of answers, for all masters together */
 #define USER_WAITING_MAX (4 << 20)  /* ... and for all visitors of one user */
@@ -39,6 +41,12 @@ bool visitor_take_answer(struct visitor *visitor)
 	return visitor->open_answers == 0;
 }
 
+static void drop_link(struct visitor *visitor)
+{
+	close_fd(&visitor->link_fds[0]);
+	close_fd(&visitor->link_fds[1]);
+}
+
 void visitor_close(struct visitor *visitor, uint64_t now_ms)
 {
 	int fd = visitor->source.fd;
@@ -55,7 +63,7 @@ void visitor_close(struct visitor *visitor, uint64_t now_ms)
 	loop_cancel(&visitor->keeper->loop, &visitor->patience);
 	loop_remove(&visitor->keeper->loop, &visitor->source);
 	close_fd(&fd);
-	close_fd(&visitor->link_fd);
+	drop_link(visitor);
 	LIST_REMOVE(visitor);
 	free_if_over(visitor);
 }
@@ -148,13 +156,38 @@ static void on_peer_over(struct peer *peer, uint64_t now_ms)
 		visitor_close(visitor, now_ms);
 }
 
+int visitor_make_link(struct visitor *visitor)
+{
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, visitor->link_fds) < 0)
+		return -errno;
+	return fcntl(visitor->link_fds[0], F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+/* By itself and not through the outbox: whoever has just come has not let much lie unread. */
+static int send_link(struct visitor *visitor, struct err *err)
+{
+	const char letter = STATUS_LINK;
+	int r = outbox_len(&visitor->outbox) > 0
+			? -EAGAIN
+			: pass_send(visitor->source.fd, &letter, 1, visitor->link_fds[1]);
+
+	if (r < 0) {
+		drop_link(visitor);
+		return err_set(err, -r, "send the link");
+	}
+	close_fd(&visitor->link_fds[1]);
+	return 0;
+}
+
 int visitor_open_peer(struct visitor *visitor, struct run *run, enum peer_kind kind,
 		      struct err *err)
 {
 	struct stream link;
-	int r;
+	int r = send_link(visitor, err);
 
-	stream_init_plain(&link, take_fd(&visitor->link_fd));
+	if (r < 0)
+		return r;
+	stream_init_plain(&link, take_fd(&visitor->link_fds[0]));
 	r = peer_open(visitor->keeper, &link, run, kind, &visitor->peer, err);
 	if (r < 0)
 		return r;
@@ -174,7 +207,7 @@ static void on_recorded(struct refused_caller *refused, uint64_t now_ms)
 
 void visitor_refuse(struct visitor *visitor, const char *why)
 {
-	close_fd(&visitor->link_fd);
+	drop_link(visitor);
 	visitor->why = strdup(why);
 	if (!visitor->why)
 		die_no_memory();
@@ -207,7 +240,7 @@ struct visitor *visitor_new(struct keeper *keeper, struct party *party, const st
 	visitor->keeper = keeper;
 	visitor->party = party;
 	visitor->who = *who;
-	visitor->link_fd = -1;
+	visitor->link_fds[0] = visitor->link_fds[1] = -1;
 	visitor->source = (struct loop_source){ .fd = -1, .on_ready = on_ready };
 	visitor->patience.on_due = on_impatient;
 	outbox_init(&visitor->outbox);

@@ -33,7 +33,7 @@ struct visitor {
 	bool has_asked; /* for whatever it is */
 	struct party *party;
 	struct enrolment *enrolment;   /* its run is being looked at, or NULL */
-	int link_fd;                   /* ... and its link, until that has a peer */
+	int link_fds[2];               /* ... and its link, until that has a peer: ours, theirs */
 	struct refused_caller refused; /* its run was refused; `why` is what it is to hear */
 	char *why;
 	struct peer *peer; /* of the run that it owns, or NULL */
@@ -74,7 +74,16 @@ bool visitor_take_answer(struct visitor *visitor);
 /* Tells why a run does not begin, once that is on record. */
 void visitor_refuse(struct visitor *visitor, const char *why);
 
-/* Its link becomes a peer, with the run or, for an open gate, without. The run is its own then. */
+/*
+ * A link for it. Both ends are made here: nobody else ever has ours, whose reads could wait for
+ * whatever another holder of it does. 0 or -errno.
+ */
+int visitor_make_link(struct visitor *visitor) must_check;
+
+/*
+ * The link becomes a peer, with the run or, for an open gate, without; its other end is sent. The
+ * run is its own then.
+ */
 int visitor_open_peer(struct visitor *visitor, struct run *run, enum peer_kind kind,
 		      struct err *err) must_check;
 

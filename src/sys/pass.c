@@ -54,13 +54,12 @@ static size_t take_passed(struct msghdr *packet, int *ret_fd)
 	return count;
 }
 
-ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
+ssize_t pass_receive_parts(int socket_fd, struct iovec *parts, size_t count, int *ret_fd)
 {
-	struct iovec part = { .iov_base = data, .iov_len = size };
 	union control control;
 	struct msghdr packet = {
-		.msg_iov = &part,
-		.msg_iovlen = 1,
+		.msg_iov = parts,
+		.msg_iovlen = count,
 		.msg_control = control.space,
 		.msg_controllen = sizeof(control.space),
 	};
@@ -83,4 +82,9 @@ ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
 		return -EPROTO;
 	}
 	return n;
+}
+
+ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
+{
+	return pass_receive_parts(socket_fd, &(struct iovec){ data, size }, 1, ret_fd);
 }

@@ -4,6 +4,7 @@
 #define SYS_PASS_H
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "base/attr.h"
 
@@ -16,5 +17,7 @@ int pass_send(int socket_fd, const void *data, size_t len, int fd) must_check;
  * larger than `size`, or with more than one descriptor, which are closed.
  */
 ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd) must_check;
+ssize_t pass_receive_parts(int socket_fd, struct iovec *parts, size_t count,
+			   int *ret_fd) must_check;
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/buf.h"
+#include "sys/pass.h"
 
 int status_send_bytes(int fd, enum status_type type, struct bytes text)
 {
@@ -41,30 +42,33 @@ int status_send_words(int fd, const char *const *words, size_t count)
 	return r;
 }
 
-int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len)
+int status_receive_passed(int fd, int wait_ms, char *ret_text, size_t *ret_len, int *ret_fd)
 {
 	char letter = 0;
 	struct iovec parts[] = { { &letter, 1 }, { ret_text, STATUS_TEXT_MAX } };
-	struct msghdr packet = { .msg_iov = parts, .msg_iovlen = 2 };
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
-	bool was_reset = false;
 	ssize_t n;
 	int r;
 
+	*ret_fd = -1;
 	do {
 		r = poll(&ready, 1, wait_ms);
 	} while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return r < 0 ? -errno : -ETIMEDOUT;
-	do {
-		n = recvmsg(fd, &packet, 0);
-		/* Of one who left what we sent unread; its last words come behind that. */
-		was_reset = n < 0 && errno == ECONNRESET && !was_reset;
-	} while (was_reset);
+	n = pass_receive_parts(fd, parts, ARRAY_LEN(parts), ret_fd);
 	if (n < 0)
-		return errno == ECONNRESET ? 0 : -errno;
+		return n == -ECONNRESET ? 0 : (int)n;
 	ret_text[n > 0 ? n - 1 : 0] = '\0';
 	if (ret_len)
 		*ret_len = n > 0 ? (size_t)n - 1 : 0;
 	return n > 0 ? letter : 0;
+}
+
+int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len)
+{
+	int passed_fd, type = status_receive_passed(fd, wait_ms, ret_text, ret_len, &passed_fd);
+
+	close_fd(&passed_fd);
+	return type;
 }

@@ -14,6 +14,7 @@
 enum status_type {
 	STATUS_GO = 'G',      /* to the keeper, after its words: what they say is in order */
 	STATUS_WORDS = 'W',   /* options from a file: texts, each with its NUL */
+	STATUS_LINK = 'k',    /* of a shared keeper: the gate's end of a link comes along */
 	STATUS_READY = '+',   /* everything is open: the agent may start */
 	STATUS_FAILED = '!',  /* what went wrong */
 	STATUS_REFUSED = '-', /* a host that was refused, as an option names it */
@@ -33,5 +34,9 @@ int status_send_words(int fd, const char *const *words, size_t count) must_check
  * more, or -errno; *ret_len may be NULL.
  */
 int status_receive(int fd, int wait_ms, char *ret_text, size_t *ret_len) must_check;
+
+/* The same; *ret_fd is what came along, close-on-exec and the caller's, or -1. */
+int status_receive_passed(int fd, int wait_ms, char *ret_text, size_t *ret_len,
+			  int *ret_fd) must_check;
 
 #endif

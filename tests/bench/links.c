@@ -61,13 +61,17 @@ static uint64_t now_ns(void)
 
 /* ---- registering ---- */
 
-static void wait_until_ready(int fd)
+static void wait_until_ready(struct gate *gate)
 {
 	static char text[STATUS_TEXT_MAX + 1];
-	int type;
+	int type, fd;
 
-	while ((type = status_receive(fd, STALL_MS, text, NULL)) == STATUS_WORDS)
-		;
+	gate->link_fd = -1;
+	do {
+		type = status_receive_passed(gate->status_fd, STALL_MS, text, NULL, &fd);
+		if (type == STATUS_LINK)
+			gate->link_fd = fd;
+	} while (type == STATUS_LINK || type == STATUS_WORDS);
 	if (type != STATUS_READY)
 		errx(1, "the keeper: %s", type == STATUS_FAILED ? text : "no answer");
 }
@@ -77,22 +81,19 @@ static void open_gate(struct gate *gate, const char *control, size_t number)
 	struct sockaddr_un place = { .sun_family = AF_UNIX };
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = gate };
 	char words[64];
-	int pair[2], len, r;
+	int len, r;
 
 	len = snprintf(words, sizeof(words), "Rrun-id=bench-%05zu%cattempt=0", number, '\0');
 	if (links.tokens.len > 0)
 		len = snprintf(words, sizeof(words), "O") - 1;
 	strncpy(place.sun_path, control, sizeof(place.sun_path) - 1);
 	gate->status_fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	if (connect(gate->status_fd, (const struct sockaddr *)&place, sizeof(place)) < 0 ||
-	    socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+	if (connect(gate->status_fd, (const struct sockaddr *)&place, sizeof(place)) < 0)
 		err(1, "connect to %s", control);
-	r = pass_send(gate->status_fd, words, (size_t)len + 1, pair[1]);
+	r = pass_send(gate->status_fd, words, (size_t)len + 1, -1);
 	if (r < 0)
 		errx(1, "register: %s", strerror(-r));
-	close(pair[1]);
-	wait_until_ready(gate->status_fd);
-	gate->link_fd = pair[0];
+	wait_until_ready(gate);
 	link_reader_init(&gate->reader, LINK_SIDE_KEEPER);
 	buf_init(&gate->out, OUT_MAX);
 	if (epoll_ctl(links.epoll_fd, EPOLL_CTL_ADD, gate->link_fd, &event) < 0)

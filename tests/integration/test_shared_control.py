@@ -325,7 +325,7 @@ def test_what_is_asked_in_pieces_or_not_at_all(keeper):
     done = subprocess.run(["/usr/bin/python3", "-c", f"""
 import socket
 open = []
-for packet in (None, b"", b"R", b"Rrun-id=r-9", b"Rrun-id=r-9\\0", b"?", b"S", b"Sr-1", b"S\\0",
+for packet in (None, b"", b"R", b"Rrun-id=r-9", b"?", b"S", b"Sr-1", b"S\\0",
                b"V\\0", b"Rrun-id=../x\\0", b"R" + b"x" * 60000, b"\\0" * 100):
     for _ in range(3):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -17,6 +17,7 @@ import threading
 import time
 
 import harness
+import link
 import proc
 
 KEY = "sk-crowd-0123456789abcdef0123456789"
@@ -214,21 +215,21 @@ class Link:
         self.visitor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.visitor.settimeout(WAIT)
         self.visitor.connect(str(keeper.control))
-        self.link, theirs = socket.socketpair()
-        with theirs:
-            words = b"Rrun-id=%s\0attempt=0\0" % run_id.encode()
-            socket.send_fds(self.visitor, [words], [theirs.fileno()])
+        self.visitor.send(b"Rrun-id=%s\0attempt=0\0" % run_id.encode())
+        self.link = None
 
     def answer(self):
         """What the keeper says to it: "+" when it has begun, else "!" and why not."""
         while True:
-            packet = self.visitor.recv(1 << 18)
-            if packet[:1] != b"W":
+            packet, passed = link.packet_of(self.visitor)
+            self.link = passed or self.link
+            if packet[:1] not in (b"W", b"k"):
                 return packet.decode()
 
     def close(self):
         self.visitor.close()
-        self.link.close()
+        if self.link:
+            self.link.close()
 
 
 class Crowd:

@@ -220,5 +220,11 @@ class Gate(Messages):
             return False
 
 
+def packet_of(control):
+    """The next packet at a keeper's control socket, and the end of a link if that came along."""
+    data, fds, _, _ = socket.recv_fds(control, 1 << 19, 1)
+    return data, socket.socket(fileno=fds[0]) if fds else None
+
+
 def pair():
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -4,7 +4,6 @@
 A link is registered at the control socket as `warder run` does it, and spoken as a gate does; so
 that a test can have hundreds of runs, and see to the millisecond what becomes of a request.
 """
-import array
 import collections
 import concurrent.futures
 import decimal
@@ -53,28 +52,21 @@ class Run:
         self._number = 0
         self.control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(timeout)
+        self.socket = None
+        words = [f"run-id={run_id}"] + ([f"account={account}"] if account else [])
         try:
             self.control.connect(path)
-            ours, theirs = link.pair()
-        except OSError:
-            self.control.close()
-            raise
-        self.socket = ours
-        self.socket.settimeout(timeout)
-        words = [f"run-id={run_id}"] + ([f"account={account}"] if account else [])
-        packet = b"R" + b"".join(word.encode() + b"\0" for word in words)
-        try:
-            with theirs:
-                rights = array.array("i", [theirs.fileno()]).tobytes()
-                self.control.sendmsg([packet], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            self.control.send(b"R" + b"".join(word.encode() + b"\0" for word in words))
             self._wait_until_ready()
+            self.socket.settimeout(timeout)
         except (OSError, Refused):
             self.close()
             raise
 
     def _wait_until_ready(self):
         while True:
-            packet = self.control.recv(1 << 18)
+            packet, passed = link.packet_of(self.control)
+            self.socket = passed or self.socket
             if packet[:1] == b"+":
                 return
             if packet[:1] == b"!":
@@ -164,7 +156,8 @@ class Run:
 
     def close(self):
         self.control.close()
-        self.socket.close()
+        if self.socket:
+            self.socket.close()
 
 
 def ask_at_once(runs):

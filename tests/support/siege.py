@@ -145,11 +145,15 @@ class Visitor:
         self.socket.sendmsg([packet], luggage)
 
     def told(self):
-        """The next packet: its letter and its text; None at the end."""
+        """The next packet, its letter and its text, or None at the end; a link that comes is kept."""
         try:
-            data = self.socket.recv(1 << 19)
+            data, passed = link.packet_of(self.socket)
         except ConnectionResetError:  # told once, before the last words
-            data = self.socket.recv(1 << 19)
+            data, passed = link.packet_of(self.socket)
+        if passed:
+            self.gate = link.Gate(passed)
+        if data == b"k":
+            return self.told()
         return (data[:1].decode(), data[1:]) if data else None
 
     def failure(self):
@@ -158,19 +162,12 @@ class Visitor:
         return text.decode()
 
     def register(self, *words):
-        """Sends a registration and our end of a link; what is answered is not looked at."""
-        ours, theirs = link.pair()
-        self.gate = link.Gate(ours)
-        self.send(b"R" + b"".join((w if isinstance(w, bytes) else w.encode()) + b"\0" for w in words),
-                  [theirs.fileno()])
-        theirs.close()
+        """Sends a registration; what is answered is not looked at."""
+        self.send(b"R" + b"".join((w if isinstance(w, bytes) else w.encode()) + b"\0" for w in words))
         return self
 
     def open_gate(self):
-        ours, theirs = link.pair()
-        self.gate = link.Gate(ours)
-        self.send(b"O", [theirs.fileno()])
-        theirs.close()
+        self.send(b"O")
         assert self.told() == ("+", b"")
         return self.gate.begin()
 
