@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "base/die.h"
+#include "keeper/held.h"
 #include "keeper/limiter.h"
+#include "keeper/llm.h"
 #include "keeper/origin.h"
 #include "keeper/verbose.h"
 #include "policy/address.h"
@@ -66,11 +68,7 @@ static void free_exchange(struct loop_deferred *deferred)
 {
 	struct exchange *exchange = (struct exchange *)(void *)deferred;
 
-	if (exchange->body) {
-		free(exchange->body->open);
-		buf_fini(&exchange->body->held);
-	}
-	free(exchange->body);
+	llm_body_free(exchange);
 	/* It holds the key. */
 	if (exchange->request.data)
 		explicit_bzero(exchange->request.data, exchange->request.size);
@@ -296,7 +294,7 @@ void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_
 	if (exchange->state == EXCHANGE_OVER)
 		return;
 	if (exchange->state == EXCHANGE_HOLD) { /* nothing has been decided yet */
-		exchange_refuse_held(exchange, refusal, now_ms);
+		held_refuse(exchange, refusal, now_ms);
 		return;
 	}
 	exchange->is_cut = true;

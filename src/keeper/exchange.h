@@ -171,12 +171,6 @@ void exchange_on_room(struct exchange *exchange, uint64_t now_ms);
 void exchange_run_out(struct exchange *exchange, const struct store_reservation *asked,
 		      uint64_t now_ms);
 
-/* Refuses one that waits for more of its body. */
-void exchange_refuse_held(struct exchange *exchange, enum refusal refusal, uint64_t now_ms);
-
-/* The run has new terms: one that waits for more of its body is judged by them. */
-void exchange_renew_held(struct exchange *exchange, uint64_t now_ms);
-
 /* What was allowed is not any more: it ends where it is, and says why as far as it can. */
 void exchange_cut(struct exchange *exchange, enum refusal refusal, uint64_t now_ms);
 

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "http/path.h"
 #include "keeper/exchange.h"
+#include "keeper/held.h"
 #include "keeper/origin.h"
 #include "keeper/verbose.h"
 
@@ -550,7 +551,7 @@ static void renew_exchanges(struct peer *peer, const struct charter *charter, ui
 		struct exchange *exchange = peer->exchanges[i];
 
 		if (exchange && exchange->state == EXCHANGE_HOLD)
-			exchange_renew_held(exchange, now_ms);
+			held_renew(exchange, now_ms);
 		else if (exchange && uses_withdrawn(exchange, charter))
 			exchange_cut(exchange, REFUSAL_WITHDRAWN, now_ms);
 	}
