@@ -588,6 +588,7 @@ BROKEN = {
     "failed, with an escape": notice(b"!", b"\x1b]0;x\x07"),
     "ready, with a NUL": WHO + notice(b"+", b"\0"),
     "a letter that is none": notice(b"G"), "run": notice(b"r", b"runId=x\0"), "done": notice(b"."),
+    "link": notice(b"k"),
     "no letter": siege.message(link.NOTICE, 0), "huge": struct.pack("<III", link.NOTICE, 0, 0xffffffff),
     "open": siege.message(link.OPEN, 1, link.head()), "bye": siege.message(link.BYE, 0),
     "token": siege.token_message(siege.token("far")), "noise": bytes(range(256)) * 4,
