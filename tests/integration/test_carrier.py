@@ -18,6 +18,8 @@ import link
 import proc
 import pytest
 
+pytestmark = pytest.mark.patient
+
 TOKEN = "r-1|0|4102444800.qxjfTtSccy7Iu7U32nPpSzAimctP20vbcw5tOba-WPk"
 IS_SANITIZED = "asan" in harness.BUILD.name
 WAIT = 20  # seconds; nothing here takes that long unless it hangs

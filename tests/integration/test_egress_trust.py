@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The run's authority is trusted by every program in the sandbox, and by none outside."""
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -83,7 +84,8 @@ def test_a_run_that_is_killed_leaves_nothing(user_place, https, private_tmp):
         during = {path.name for path in top.iterdir()}
         pids = [pid for pid in run.pids().values() if pid]
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended with another one
+                os.kill(pid, signal.SIGKILL)
         run.process.wait(timeout=20)
         checks.wait_until(lambda: not set(pids) & set(harness.processes()))
     after = {path.name for path in top.iterdir()}

@@ -8,6 +8,8 @@ import guest
 import harness
 import pytest
 
+pytestmark = pytest.mark.patient
+
 SETUP = """#!/bin/sh
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -359,7 +361,7 @@ def test_the_keepers_unit_has_its_state_where_it_says(systemd_guest):
 
 def test_the_keepers_unit_is_reloaded_and_stopped(systemd_guest):
     assert said(systemd_guest, "keeper-reload") == "models of 4001".split()
-    assert said(systemd_guest, "keeper-drain") == ["success"]
+    assert said(systemd_guest, "keeper-drain") == ["success"], systemd_guest["keeper-log"][1]
     assert said(systemd_guest, "keeper-again") == "models of 4001".split()  # the socket has stayed
     assert said(systemd_guest, "keeper-stop")[-3:] == ["inactive", "success", "srw-------"]
     text = systemd_guest["keeper-log"][1]

@@ -19,6 +19,8 @@ import origin as upstream
 import pytest
 import siege
 
+pytestmark = pytest.mark.patient
+
 BODY = b'{"model":"m"}'
 STRANGERS_MAX = 20  # records of refused links in a second, REFUSED_STRANGERS_MAX
 SHIFT_CLOCK = harness.BUILD / "tests" / "support" / "libshift_clock.so"

@@ -13,6 +13,8 @@ import pytest
 import shared
 import siege
 
+pytestmark = pytest.mark.patient
+
 POST = agent.post({"model": "m"})
 
 

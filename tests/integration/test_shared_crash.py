@@ -13,6 +13,8 @@ import origin as upstream
 import pytest
 import shared
 
+pytestmark = pytest.mark.patient
+
 KILLS = 40 if shared.IS_SANITIZED else 100
 LIMIT = decimal.Decimal("0.05")
 RESERVE = decimal.Decimal("0.001")

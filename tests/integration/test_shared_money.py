@@ -20,6 +20,8 @@ import origin as upstream
 import pytest
 import shared
 
+pytestmark = pytest.mark.patient
+
 RESERVE = decimal.Decimal("0.05")
 OFTEN = {"every": "250ms", "grace": "1s"}
 NEVER_RELEASED = {"every": "250ms", "grace": "1h"}

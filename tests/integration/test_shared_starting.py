@@ -14,6 +14,8 @@ import pytest
 import shared
 from handover import ending, successor, tls_settings
 
+pytestmark = pytest.mark.patient
+
 SIGNALS = [signal.SIGHUP, signal.SIGTERM, signal.SIGINT]
 
 

@@ -22,6 +22,8 @@ import pytest
 import shared
 import siege
 
+pytestmark = pytest.mark.patient
+
 RESERVE = decimal.Decimal("0.001")
 ALIVE_S = 15  # STORE_ALIVE_MS
 

@@ -12,6 +12,8 @@ import harness
 import postgres
 import pytest
 
+pytestmark = pytest.mark.patient
+
 GRANTED, IS_REVOKED, HAS_LINK, UNREACHABLE = 0, 5, 6, 7
 PRICE = 5  # of a request in store_client's load
 # How long an answer may take: where it must come, and where it will not come.
