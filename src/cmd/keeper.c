@@ -192,7 +192,7 @@ static int make_run(const struct keeper_config *config, struct charter *charter,
 	run = run_new(charter, &spec, err);
 	if (!run)
 		return -EINVAL;
-	run_set_age(run, 0, clock_now_ms());
+	run_set_begun(run, clock_ms(CLOCK_REALTIME), clock_now_ms());
 	*ret_run = run;
 	if (charter->vault.count > 0)
 		r = report_placeholders(run, &starter);

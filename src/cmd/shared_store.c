@@ -8,6 +8,7 @@
 #include "cmd/store_open.h"
 #include "keeper/limiter.h"
 #include "keeper/peer.h"
+#include "keeper/run_time.h"
 #include "sys/status.h"
 
 #define STORE_PATIENCE_MS 2000 /* for the store, at the beginning; it may as well come later */
@@ -55,9 +56,7 @@ static void use_store(struct shared *shared, struct store *store)
 	shared->keeper.store = store;
 	store->owner = shared;
 	store->on_news = on_news;
-	for (struct peer *peer = shared->keeper.peers; peer; peer = peer->next)
-		if (peer->run && peer->run->is_enrolled)
-			store_reopen_run(store, peer->run->run_id, now_ms);
+	run_time_tell(&shared->keeper, now_ms);
 	limiter_retake(&shared->keeper, now_ms);
 	if (shared->lender)
 		lender_set_store(shared->lender, store);

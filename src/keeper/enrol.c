@@ -6,9 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/die.h"
 #include "keeper/refusal.h"
 #include "sys/rlimit.h"
@@ -55,14 +53,6 @@ static void refuse(struct enrolment *enrolment, uint64_t now_ms)
 	enrolment->on_done(enrolment->owner, NULL, &err, now_ms);
 }
 
-/* Its time began with its first link, whatever has become of that. */
-static void set_age(struct run *run, uint64_t begun_ms, uint64_t now_ms)
-{
-	uint64_t wall_ms = clock_ms(CLOCK_REALTIME);
-
-	run_set_age(run, wall_ms > begun_ms ? wall_ms - begun_ms : 0, now_ms);
-}
-
 static void on_answer(struct store_run *request, uint64_t now_ms)
 {
 	struct enrolment *enrolment = (struct enrolment *)(void *)request;
@@ -74,7 +64,7 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 		*enrolment->place = NULL;
 	if (request->verdict == STORE_GRANTED && enrolment->on_done) {
 		run->is_enrolled = true;
-		set_age(run, request->begun_ms, now_ms);
+		run_set_begun(run, request->begun_ms, now_ms);
 		enrolment->on_done(enrolment->owner, run, NULL, now_ms);
 	} else {
 		if (request->verdict == STORE_GRANTED)

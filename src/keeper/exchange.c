@@ -12,6 +12,7 @@
 #include "keeper/limiter.h"
 #include "keeper/llm.h"
 #include "keeper/origin.h"
+#include "keeper/run_time.h"
 #include "keeper/verbose.h"
 #include "policy/address.h"
 
@@ -373,6 +374,10 @@ void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes
 
 	if (refusal != REFUSAL_NONE) {
 		exchange_refuse(exchange, refusal, method, path, now_ms);
+	} else if (run_time_is_unknown(exchange->run)) {
+		set_state(exchange, EXCHANGE_RESERVE);
+		keep_method_path(exchange, method, path);
+		run_time_ask(exchange->run, now_ms);
 	} else if (limiter_ask(exchange)) {
 		set_state(exchange, EXCHANGE_RESERVE);
 		keep_method_path(exchange, method, path);
@@ -432,6 +437,21 @@ static enum refusal explain(struct exchange *exchange, const struct store_reserv
 		note_limit(exchange, asked, refusal_code(refusal), now_ms);
 	}
 	return refusal;
+}
+
+void exchange_on_time(struct exchange *exchange, enum store_verdict verdict, uint64_t now_ms)
+{
+	const struct store_reservation asked = { .verdict = verdict };
+	struct bytes method = bytes_of(exchange->method_path);
+	struct bytes path = bytes_of(exchange->method_path + method.len + 1);
+	enum refusal refusal = run_time_is_unknown(exchange->run)
+				       ? explain(exchange, &asked, now_ms)
+				       : judge_run(exchange->run, now_ms);
+
+	if (refusal != REFUSAL_NONE)
+		exchange_refuse(exchange, refusal, method, path, now_ms);
+	else if (!limiter_ask(exchange))
+		decide(exchange, method, path);
 }
 
 void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms)

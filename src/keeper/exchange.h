@@ -30,7 +30,7 @@
 
 enum exchange_state {
 	EXCHANGE_HOLD,    /* its body decides, or its edited length must be known */
-	EXCHANGE_RESERVE, /* the store is asked whether there is room for it */
+	EXCHANGE_RESERVE, /* the store is asked when its run began, and whether there is room */
 	EXCHANGE_DECIDED, /* its record is to be written at the end of the turn */
 	EXCHANGE_DIAL,    /* a connection is being made */
 	EXCHANGE_RELAY,   /* request and reply are under way */
@@ -160,6 +160,9 @@ void exchange_on_credit(struct exchange *exchange, uint32_t credit, uint64_t now
  */
 void exchange_allow(struct exchange *exchange, struct bytes method, struct bytes path,
 		    uint64_t now_ms);
+
+/* The store has said when its run began, or why not; it is asked for the rest. */
+void exchange_on_time(struct exchange *exchange, enum store_verdict verdict, uint64_t now_ms);
 
 /* The store has answered. */
 void exchange_on_reserved(struct exchange *exchange, uint64_t now_ms);

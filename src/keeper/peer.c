@@ -12,6 +12,7 @@
 #include "keeper/exchange.h"
 #include "keeper/held.h"
 #include "keeper/origin.h"
+#include "keeper/run_time.h"
 #include "keeper/verbose.h"
 
 #define PLACES_FIRST 16
@@ -80,38 +81,14 @@ static struct exchange *find_exchange(const struct peer *peer, uint32_t id)
 	return exchange && exchange->id == id ? exchange : NULL;
 }
 
-/* ---- the end of a run's time ---- */
-
-static void on_time_over(struct loop_timer *timer, uint64_t now_ms)
-{
-	struct run *run = OWNER_OF(timer, struct run, end_timer);
-	struct peer *peer = run->peer;
-
-	for (size_t i = 0; i < peer->place_count; i++)
-		if (peer->exchanges[i] && peer->exchanges[i]->run == run)
-			exchange_cut(peer->exchanges[i], REFUSAL_DURATION, now_ms);
-}
-
-static void set_end_timer(struct run *run)
-{
-	struct loop *loop = &run->peer->keeper->loop;
-	uint64_t ends_ms = run_ends_ms(run);
-
-	run->end_timer.on_due = on_time_over;
-	if (ends_ms)
-		loop_set_timer(loop, &run->end_timer, ends_ms);
-	else
-		loop_cancel(loop, &run->end_timer);
-}
+/* ---- runs that tokens have named ---- */
 
 static void free_run(struct run *run)
 {
 	if (run)
-		loop_cancel(&run->peer->keeper->loop, &run->end_timer);
+		run_time_fini(run);
 	run_free(run);
 }
-
-/* ---- runs that tokens have named ---- */
 
 /* What becomes of it elsewhere is to be heard here. */
 static void watch_run(const struct run *run, bool is_on)
@@ -196,9 +173,8 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 		if (!run)
 			return NULL;
 		run->peer = peer;
-		/* A token has no beginning: its run's is when it is first seen here. */
-		run_set_age(run, 0, now_ms);
-		set_end_timer(run);
+		run->since_ms = now_ms; /* when it began nobody has said yet */
+		run_time_watch(run);
 		watch_run(run, true);
 		run->next = *place;
 		*place = run;
@@ -206,6 +182,17 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 	}
 	run->last_ms = now_ms;
 	return run;
+}
+
+struct run *peer_next_token_run(const struct peer *peer, const struct run *after)
+{
+	size_t place = after ? hash_run(after->run_id, after->attempt) + 1 : 0;
+
+	if (after && after->next)
+		return after->next;
+	while (peer->by_token && place < TOKEN_PLACES && !peer->by_token[place])
+		place++;
+	return peer->by_token && place < TOKEN_PLACES ? peer->by_token[place] : NULL;
 }
 
 static void free_token_runs(struct peer *peer)
@@ -502,7 +489,7 @@ int peer_open(struct keeper *keeper, struct stream *link, struct run *run, enum 
 	peer->link.waits_when_behind = true;
 	if (run) {
 		run->peer = peer;
-		set_end_timer(run);
+		run_time_watch(run);
 	}
 	LIST_ADD(&keeper->peers, peer);
 	keeper->peer_count++;
@@ -557,25 +544,21 @@ static void renew_exchanges(struct peer *peer, const struct charter *charter, ui
 	}
 }
 
-static int renew_run(struct run *run, struct charter *charter, struct err *err)
-{
-	int r = run_renew(run, charter, err);
-
-	if (r == 0)
-		set_end_timer(run);
-	return r;
-}
-
 int peer_renew(struct peer *peer, struct charter *charter, uint64_t now_ms, struct err *err)
 {
-	int r = peer->run ? renew_run(peer->run, charter, err) : 0;
+	struct run *first = peer_next_token_run(peer, NULL);
+	int r = peer->run ? run_renew(peer->run, charter, err) : 0;
 
-	for (size_t i = 0; r == 0 && peer->by_token && i < TOKEN_PLACES; i++)
-		for (struct run *run = peer->by_token[i]; r == 0 && run; run = run->next)
-			r = renew_run(run, charter, err);
-	if (r == 0)
-		renew_exchanges(peer, charter, now_ms);
-	return r;
+	for (struct run *run = first; r == 0 && run; run = peer_next_token_run(peer, run))
+		r = run_renew(run, charter, err);
+	if (r < 0)
+		return r;
+	renew_exchanges(peer, charter, now_ms);
+	if (peer->run)
+		run_time_renew(peer->run, now_ms);
+	for (struct run *run = first; run; run = peer_next_token_run(peer, run))
+		run_time_renew(run, now_ms);
+	return 0;
 }
 
 void peer_close(struct peer *peer, const char *why, uint64_t now_ms)

@@ -101,6 +101,9 @@ bool peer_knows_run(const struct peer *peer, const struct run_spec *spec);
 struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64_t now_ms,
 			  struct err *err);
 
+/* All of those, one after the other, from NULL to NULL. */
+struct run *peer_next_token_run(const struct peer *peer, const struct run *after);
+
 /* For the end, where somebody may wonder what was missing. */
 void peer_note_refused_host(struct peer *peer, const char *name);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 
 static void copy_metadata(struct run *run, const struct run_spec *spec)
@@ -48,9 +49,12 @@ void run_free(struct run *run)
 	free(run);
 }
 
-void run_set_age(struct run *run, uint64_t age_ms, uint64_t now_ms)
+void run_set_begun(struct run *run, uint64_t begun_ms, uint64_t now_ms)
 {
-	run->age_ms = age_ms;
+	uint64_t wall_ms = clock_ms(CLOCK_REALTIME);
+
+	run->begun_ms = begun_ms;
+	run->age_ms = wall_ms > begun_ms ? wall_ms - begun_ms : 0;
 	run->since_ms = now_ms;
 }
 

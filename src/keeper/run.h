@@ -13,6 +13,7 @@
 #include "keeper/terms.h"
 
 struct peer;
+struct run_question;
 
 /* Who it is, as whoever starts it says. */
 struct run_spec {
@@ -34,21 +35,24 @@ struct run {
 	const char *account; /* or NULL */
 	struct keeper_metadata *metadata;
 	size_t metadata_count;
-	struct terms *terms;       /* for what is decided from now on */
-	struct budget budget;      /* of bytes for hosts */
-	bool is_enrolled;          /* the store knows that it has a link */
-	bool is_revoked;           /* nothing is allowed any more */
-	uint64_t age_ms, since_ms; /* how old it was, and when that was */
-	struct loop_timer end_timer;
-	size_t exchange_count; /* under way */
-	uint64_t last_ms;      /* when there was one */
+	struct terms *terms;           /* for what is decided from now on */
+	struct budget budget;          /* of bytes for hosts */
+	bool is_enrolled;              /* the store knows that it has a link */
+	bool is_revoked;               /* nothing is allowed any more */
+	uint64_t begun_ms;             /* since 1970; 0: that is not known (keeper/run_time.h) */
+	uint64_t age_ms, since_ms;     /* how old it was at least, and when that was */
+	struct run_question *question; /* while the store is asked when it began; else NULL */
+	struct loop_timer end_timer;   /* of its time */
+	size_t exchange_count;         /* under way */
+	uint64_t last_ms;              /* when there was one */
 };
 
 /* Copies the spec. NULL is what `err` explains. */
 struct run *run_new(struct charter *charter, const struct run_spec *spec, struct err *err);
 void run_free(struct run *run); /* no exchange may be under way; NULL is fine */
 
-void run_set_age(struct run *run, uint64_t age_ms, uint64_t now_ms);
+/* In milliseconds since 1970: its time began then, whatever has become of it since. */
+void run_set_begun(struct run *run, uint64_t begun_ms, uint64_t now_ms);
 
 /* When its time is over, by the limit as it is now; 0: never. */
 uint64_t run_ends_ms(const struct run *run);

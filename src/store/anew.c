@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "store/lent.h"
 
@@ -22,16 +23,22 @@ static void on_reopened(struct store_run *request, uint64_t now_ms)
 	free(request);
 }
 
-void store_reopen_run(struct store *store, const char *run_id, uint64_t now_ms)
+void store_reopen_run(struct store *store, const char *run_id, uint64_t begun_ms, bool has_no_link,
+		      uint64_t now_ms)
 {
+	uint64_t wall_ms = clock_ms(CLOCK_REALTIME);
 	struct reopened *reopened = calloc(1, sizeof(*reopened));
 
 	if (!reopened)
 		die_no_memory();
 	snprintf(reopened->run_id, sizeof(reopened->run_id), "%s", run_id);
-	reopened->request = (struct store_run){ .run_id = reopened->run_id,
-						.account = "",
-						.on_done = on_reopened };
+	reopened->request = (struct store_run){
+		.run_id = reopened->run_id,
+		.account = "",
+		.has_no_link = has_no_link,
+		.age_ms = wall_ms > begun_ms ? wall_ms - begun_ms : 0,
+		.on_done = on_reopened,
+	};
 	store->ops->open_run(store, &reopened->request, now_ms);
 }
 

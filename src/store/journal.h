@@ -48,14 +48,16 @@ struct journal_ops {
 	int (*remove_hold)(struct journal *journal, const char *id);
 	int (*put_meter)(struct journal *journal, const char *name, uint64_t bytes, uint64_t spent);
 	int (*put_call)(struct journal *journal, const struct journal_call *call);
-	int (*put_run)(struct journal *journal, const char *run_id, uint64_t begun_ms); /* a link */
+	/* It has a link; what has none is ended in the same transaction. */
+	int (*put_run)(struct journal *journal, const char *run_id, uint64_t begun_ms);
 	int (*end_run)(struct journal *journal, const char *run_id); /* it has none any more */
 	int (*put_revocation)(struct journal *journal, const char *run_id);
 
 	/* What is not there is 0. */
 	int (*load_meter)(struct journal *journal, const char *name, uint64_t *ret_bytes,
 			  uint64_t *ret_spent);
-	int (*load_run)(struct journal *journal, const char *run_id, uint64_t *ret_begun_ms);
+	int (*load_run)(struct journal *journal, const char *run_id, uint64_t *ret_begun_ms,
+			bool *ret_is_of_today); /* ... and today it had no link any more */
 	/* 1 when there is one, else 0. */
 	int (*load_call)(struct journal *journal, const char *call_id,
 			 struct journal_call *ret_call);

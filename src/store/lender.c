@@ -17,6 +17,7 @@
 /* A run that the borrower has open. */
 struct lent_run {
 	struct lent_run *next, **at;
+	uint64_t begun_ms;
 	char run_id[RUNID_MAX + 1];
 };
 
@@ -200,14 +201,16 @@ static void on_opened(struct store_run *run, uint64_t now_ms)
 	const uint64_t numbers[] = { run->begun_ms };
 	struct lent_question *question = (struct lent_question *)(void *)run;
 	struct lender *lender = question->lender;
+	bool is_open = run->verdict == STORE_GRANTED && !run->has_no_link;
 	struct lent_run *open;
 
-	if (run->verdict == STORE_GRANTED && lender->is_over) {
+	if (is_open && lender->is_over) {
 		lender->store->ops->close_run(lender->store, run->run_id, now_ms);
-	} else if (run->verdict == STORE_GRANTED) {
+	} else if (is_open) {
 		open = calloc(1, sizeof(*open));
 		if (!open)
 			die_no_memory();
+		open->begun_ms = run->begun_ms;
 		snprintf(open->run_id, sizeof(open->run_id), "%s", run->run_id);
 		LIST_ADD(&lender->runs, open);
 	}
@@ -301,15 +304,17 @@ static bool ask_open(struct lent_question *question, struct bytes words, uint64_
 {
 	struct store *store = question->lender->store;
 	struct store_run *run = &question->run;
-	uint64_t attempt;
+	uint64_t attempt, has_no_link;
 
 	*run = (struct store_run){ .on_done = on_opened };
 	run->run_id = words_next(&words);
 	run->account = words_next(&words);
 	if (!run->run_id || !runid_is_valid(run->run_id) || !run->account ||
-	    !words_next_number(&words, &attempt))
+	    !words_next_number(&words, &attempt) || !words_next_number(&words, &has_no_link) ||
+	    !words_next_number(&words, &run->age_ms))
 		return false;
 	run->attempt = (uint32_t)attempt;
+	run->has_no_link = has_no_link;
 	store->ops->open_run(store, run, now_ms);
 	return true;
 }
@@ -467,7 +472,7 @@ void lender_set_store(struct lender *lender, struct store *store)
 
 	lender->store = store;
 	for (struct lent_run *run = lender->runs; run; run = run->next)
-		store_reopen_run(store, run->run_id, now_ms);
+		store_reopen_run(store, run->run_id, run->begun_ms, false, now_ms);
 	while ((entry = table_walk(&lender->holds, &walk)))
 		store_retake(store, OWNER_OF(entry, struct lent_hold, entry)->reservation, now_ms);
 }

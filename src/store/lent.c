@@ -427,11 +427,14 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 static void open_run(struct store *store, struct store_run *run, uint64_t now_ms)
 {
 	struct lent *lent = (struct lent *)(void *)store;
-	struct item *item = begin(lent, ASKED_OPEN, run, run->run_id, now_ms);
+	struct item *item = begin(lent, ASKED_OPEN, run, run->has_no_link ? "" : run->run_id,
+				  now_ms);
 
 	words_add(&item->packet, run->run_id);
 	words_add(&item->packet, run->account);
 	words_add_number(&item->packet, run->attempt);
+	words_add_number(&item->packet, run->has_no_link);
+	words_add_number(&item->packet, run->age_ms);
 	ask(lent, item, now_ms);
 }
 
@@ -477,7 +480,9 @@ static void give_back(struct lent *lent, const struct item *item, uint64_t now_m
 						  .is_cost_known = true,
 						  .call_id = "" };
 
-	if (item->kind == ASKED_RESERVE && item->id[0])
+	if (!item->id[0])
+		return;
+	if (item->kind == ASKED_RESERVE)
 		settle(&lent->store, &nothing, now_ms);
 	else if (item->kind == ASKED_OPEN)
 		close_run(&lent->store, item->id, now_ms);

@@ -9,7 +9,7 @@
  *   reserve   r SEQ ID RUN ACCOUNT ATTEMPT MONEY BYTES SPEND MORE ONLY-MORE
  *               {METER RATE BURST CONCURRENT BYTES SPEND}…
  *             ◀ a SEQ VERDICT CLAIM RETRY GRANTED
- *   open      o SEQ RUN ACCOUNT ATTEMPT        ◀ a SEQ VERDICT BEGUN
+ *   open      o SEQ RUN ACCOUNT ATTEMPT NO-LINK AGE    ◀ a SEQ VERDICT BEGUN
  *   meter     m SEQ METER                      ◀ a SEQ VERDICT BYTES SPENT RESERVED CONCURRENT
  *   revoke    x SEQ RUN                        ◀ a SEQ VERDICT
  *   call      k SEQ CALL RUN ACCOUNT ATTEMPT COST   ◀ a SEQ VERDICT KNOWN COUNTED
@@ -31,10 +31,12 @@ void store_lent_go(struct store *store, uint64_t now_ms);
 void store_lent_return(struct store *store, struct store *to, uint64_t now_ms);
 
 /*
- * What lives is told to a store that does not know it yet: a run, and a reservation that was
- * granted, which has its place again. Neither is waited for.
+ * What lives is told to a store that does not know it yet: a run, and when it began, in
+ * milliseconds since 1970; and a reservation that was granted, which has its place again. Neither
+ * is waited for.
  */
-void store_reopen_run(struct store *store, const char *run_id, uint64_t now_ms);
+void store_reopen_run(struct store *store, const char *run_id, uint64_t begun_ms, bool has_no_link,
+		      uint64_t now_ms);
 void store_retake(struct store *store, const struct store_reservation *reservation,
 		  uint64_t now_ms);
 

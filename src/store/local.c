@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 static struct local *local_of(struct store *store)
 {
 	return OWNER_OF(store, struct local, store);
@@ -524,29 +526,48 @@ static struct open_run *find_run(struct local *local, const char *run_id)
 	return entry ? OWNER_OF(entry, struct open_run, entry) : NULL;
 }
 
+static struct open_run *add_run(struct local *local, const char *run_id)
+{
+	struct open_run *run = local_alloc(sizeof(*run));
+
+	snprintf(run->id, sizeof(run->id), "%s", run_id);
+	table_add(&local->runs, &run->entry, run->id);
+	return run;
+}
+
+uint64_t local_begun_ms(uint64_t known_ms, uint64_t age_ms)
+{
+	uint64_t wall_ms = clock_ms(CLOCK_REALTIME);
+
+	if (known_ms > 0 && (wall_ms < known_ms || wall_ms - known_ms >= age_ms))
+		return known_ms;
+	return wall_ms > age_ms ? wall_ms - age_ms : 1; /* 0 would be no time at all */
+}
+
 static enum store_verdict begin_run(struct local *local, struct store_run *asked)
 {
 	struct open_run *run;
+	bool has_link;
 
 	if (!local_load(local))
 		return STORE_UNREACHABLE;
 	if (is_revoked(local, asked->run_id))
 		return STORE_IS_REVOKED;
 	run = find_run(local, asked->run_id);
-	if (run && run->has_link)
+	has_link = run && run->has_link;
+	if (has_link && !asked->has_no_link)
 		return STORE_HAS_LINK;
-	if (!run) {
-		uint64_t begun_ms;
-
-		if (!local_write_run(local, asked->run_id, &begun_ms))
-			return STORE_UNREACHABLE;
-		run = local_alloc(sizeof(*run));
-		snprintf(run->id, sizeof(run->id), "%s", asked->run_id);
-		run->begun_ms = begun_ms;
-		table_add(&local->runs, &run->entry, run->id);
+	has_link |= !asked->has_no_link;
+	asked->begun_ms = run ? run->begun_ms : 0;
+	if ((!run || local_begun_ms(run->begun_ms, asked->age_ms) != run->begun_ms) &&
+	    !local_write_run(local, asked, has_link, &asked->begun_ms))
+		return STORE_UNREACHABLE;
+	if (!run && (has_link || !local->journal))
+		run = add_run(local, asked->run_id);
+	if (run) {
+		run->begun_ms = asked->begun_ms;
+		run->has_link = has_link;
 	}
-	run->has_link = true;
-	asked->begun_ms = run->begun_ms;
 	return STORE_GRANTED;
 }
 

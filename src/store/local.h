@@ -65,7 +65,7 @@ struct call {
 	char id[STORE_CALL_ID_MAX];
 };
 
-/* A run with a link; without a journal also one that had a link. */
+/* A run with a link; without a journal every run that ever began. */
 struct open_run {
 	struct table_entry entry;
 	uint64_t begun_ms;
@@ -127,6 +127,12 @@ void local_free_state(struct local *local);
 /* ---- what is decided (local.c) ---- */
 
 /*
+ * When a run began: as it is known (or 0), unless whoever asks has known it for longer. A clock
+ * that was put back makes no run older.
+ */
+uint64_t local_begun_ms(uint64_t known_ms, uint64_t age_ms);
+
+/*
  * Whoever left holds and is still there has asked for them again by now. The others are gone for
  * good: where there is no money to be reconciled nothing else would ever end them.
  */
@@ -151,8 +157,10 @@ int local_load_call(struct local *local, const char *call_id,
 bool local_load(struct local *local) must_check; /* what was left, once */
 bool local_load_tally(struct local *local, struct tally *tally) must_check;
 bool local_write(struct local *local) must_check; /* all that has changed, or a probe */
-bool local_write_run(struct local *local, const char *run_id,
-		     uint64_t *ret_begun_ms) must_check; /* now, unless it has begun before */
+/* Also whether it has a link; `begun_ms` is when it began as far as is known, or 0, and then when
+ * it did. */
+bool local_write_run(struct local *local, const struct store_run *asked, bool has_link,
+		     uint64_t *begun_ms) must_check;
 bool local_write_end(struct local *local, const char *run_id) must_check; /* of its link */
 bool local_write_revocation(struct local *local, const char *run_id) must_check;
 void local_add_revoked(struct local *local, const char *run_id);

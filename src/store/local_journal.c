@@ -213,23 +213,26 @@ bool local_write(struct local *local)
 	return true;
 }
 
-bool local_write_run(struct local *local, const char *run_id, uint64_t *ret_begun_ms)
+bool local_write_run(struct local *local, const struct store_run *asked, bool has_link,
+		     uint64_t *begun_ms)
 {
 	const struct journal_ops *ops;
-	uint64_t begun_ms = 0;
+	uint64_t known_ms = *begun_ms;
+	bool is_of_today = false;
 	int r;
 
-	*ret_begun_ms = clock_ms(CLOCK_REALTIME);
-	if (!local->journal)
-		return true;
-	ops = local->journal->ops;
-	if (ops->load_run(local->journal, run_id, &begun_ms) < 0)
+	if (local->journal && local->journal->ops->load_run(local->journal, asked->run_id,
+							    &known_ms, &is_of_today) < 0)
 		return note_failure(local);
-	if (begun_ms > 0)
-		*ret_begun_ms = begun_ms;
+	*begun_ms = local_begun_ms(known_ms, asked->age_ms);
+	if (!local->journal || (*begun_ms == known_ms && is_of_today && !has_link))
+		return true; /* it stands there like that */
+	ops = local->journal->ops;
 	r = ops->begin(local->journal);
 	if (r == 0)
-		r = ops->put_run(local->journal, run_id, *ret_begun_ms);
+		r = ops->put_run(local->journal, asked->run_id, *begun_ms);
+	if (r == 0 && !has_link)
+		r = ops->end_run(local->journal, asked->run_id);
 	return end_transaction(local, r);
 }
 

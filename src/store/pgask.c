@@ -16,6 +16,7 @@
 #define SECOND_MS    1000
 #define REQUEST      (SECOND_MS * LIMITS_PER_SECOND) /* as in postgres.sql */
 #define SECONDS_MAX  UINT64_C(100000000000)          /* PostgreSQL's calendar ends later */
+#define AGE_MAX_MS   UINT64_C(100000000000)          /* no run is known for so long */
 #define RELEASE_STEP 1000 /* as in postgres.sql: when so many were released there may be more */
 #define AGAIN_MS     1000 /* an unreachable store may be there again by then */
 
@@ -105,6 +106,8 @@ static void write_open(const struct pgask_book *book, const struct pglist *list,
 		pgtext_add(&params[0], run->run_id);
 		pgtext_add(&params[1], run->account);
 		pgtext_add_number(&params[2], run->attempt);
+		pgtext_add_bool(&params[3], run->has_no_link);
+		pgtext_add_number(&params[4], least(run->age_ms, AGE_MAX_MS));
 	}
 }
 
@@ -114,7 +117,7 @@ static void answer_open(struct pgask_book *book, void *item, char *const *values
 
 	run->verdict = (enum store_verdict)number_of(values[0]);
 	run->begun_ms = number_of(values[1]);
-	if (run->verdict == STORE_GRANTED)
+	if (run->verdict == STORE_GRANTED && !run->has_no_link)
 		watch_open(&book->watch, run->run_id);
 	run->on_done(run, now_ms);
 }
@@ -123,7 +126,7 @@ static void refuse_open(struct pgask_book *book, void *item, bool was_sent, uint
 {
 	struct store_run *run = item;
 
-	if (was_sent)
+	if (was_sent && !run->has_no_link)
 		pgask_close_run(book, run->run_id);
 	book->store->failure_count++;
 	run->verdict = STORE_UNREACHABLE;
@@ -472,8 +475,8 @@ const struct pgask_kind pgask_kinds[PGASK_COUNT] = {
 			    "SELECT warder.release(" ALL
 			    ", ($4::text[])[1], ($5::bigint[])[1], ($5::bigint[])[2])",
 			    2, 1, PGASK_ROW_EACH, true, write_release, answer_release, NULL },
-	[PGASK_OPEN] = { "open", "SELECT * FROM warder.open_runs(" ALL ", $4, $5, $6)", 3, 2,
-			 PGASK_ROW_EACH, false, write_open, answer_open, refuse_open },
+	[PGASK_OPEN] = { "open", "SELECT * FROM warder.open_runs(" ALL ", $4, $5, $6, $7, $8)", 5,
+			 2, PGASK_ROW_EACH, false, write_open, answer_open, refuse_open },
 	[PGASK_RESERVE] = { "reserve",
 			    "SELECT unnest(verdicts), unnest(refused), unnest(waits), "
 			    "unnest(grants) "

@@ -91,7 +91,7 @@ BEGIN
 		attempt bigint NOT NULL,
 		begun_at timestamptz NOT NULL,
 		keeper text COLLATE "C", -- that has its link
-		used_day date NOT NULL DEFAULT CURRENT_DATE -- when it last had one
+		used_day date NOT NULL DEFAULT CURRENT_DATE -- when it last had one, or was asked for
 	) WITH (fillfactor = 50);
 	CREATE INDEX runs_over ON warder.runs (used_day) WHERE keeper IS NULL;
 	CREATE INDEX runs_keeper ON warder.runs (keeper) WHERE keeper IS NOT NULL;
@@ -387,33 +387,40 @@ BEGIN
 	END $f$;
 
 	CREATE FUNCTION warder.open_runs(me text, mine bigint, alive_ms bigint, ids text[], accounts text[],
-		attempts bigint[]) RETURNS TABLE (verdict int, begun_ms bigint) LANGUAGE plpgsql AS $f$
+		attempts bigint[], have_no_link boolean[], ages_ms bigint[])
+	RETURNS TABLE (verdict int, begun_ms bigint) LANGUAGE plpgsql AS $f$
 	DECLARE
 		verdicts int[] := array_fill(0, ARRAY[cardinality(ids)]);
 		begun timestamptz[] := array_fill(NULL::timestamptz, ARRAY[cardinality(ids)]);
 		linked text;
-		begun_at timestamptz;
+		known_at timestamptz;
 		i int;
 	BEGIN
 		PERFORM warder.fence(me, mine);
 		-- One by one, in the order of their names: each is locked.
 		FOR i IN SELECT u.place FROM unnest(ids) WITH ORDINALITY u (id, place)
 			ORDER BY u.id COLLATE "C", u.place LOOP
-			INSERT INTO warder.runs VALUES (ids[i], accounts[i], attempts[i], clock_timestamp(), NULL)
+			known_at := clock_timestamp() - ages_ms[i] * interval '1 millisecond';
+			INSERT INTO warder.runs VALUES (ids[i], accounts[i], attempts[i], known_at, NULL)
 				ON CONFLICT DO NOTHING;
-			SELECT r.keeper, r.begun_at INTO linked, begun_at FROM warder.runs r
-				WHERE r.id = ids[i] FOR UPDATE;
+			-- A clock that was put back makes no run older.
+			SELECT r.keeper, CASE WHEN r.begun_at > clock_timestamp() THEN r.begun_at
+				ELSE least(r.begun_at, known_at) END
+				INTO linked, known_at FROM warder.runs r WHERE r.id = ids[i] FOR UPDATE;
 			IF NOT FOUND THEN
 				PERFORM warder.begin_again('a run');
 			END IF;
-			begun[i] := begun_at;
+			begun[i] := known_at;
 			IF EXISTS (SELECT FROM warder.revocations v WHERE v.run_id = ids[i]) THEN
 				verdicts[i] := 5;
+			ELSIF have_no_link[i] THEN
+				UPDATE warder.runs SET begun_at = begun[i], used_day = CURRENT_DATE
+					WHERE id = ids[i] AND (begun_at > begun[i] OR used_day < CURRENT_DATE);
 			ELSIF linked IS NOT NULL AND warder.is_alive(linked, alive_ms) THEN
 				verdicts[i] := 6;
 			ELSE
 				UPDATE warder.runs SET keeper = me, account = accounts[i], attempt = attempts[i],
-					used_day = CURRENT_DATE WHERE id = ids[i];
+					begun_at = begun[i], used_day = CURRENT_DATE WHERE id = ids[i];
 			END IF;
 		END LOOP;
 		RETURN QUERY SELECT u.verdict, floor(extract(epoch FROM u.begun) * 1000)::bigint

@@ -224,6 +224,15 @@ static void begin_watch(struct redis *redis, const char *run_id, uint64_t now_ms
 		loop_set_timer(redis->store.loop, &redis->news, now_ms + NEWS_MS);
 }
 
+static void add_open(const struct redis_task *task, struct redis_words *words)
+{
+	const struct store_run *run = task->request;
+
+	add_run(task, words);
+	redis_add_number(words, run->has_no_link);
+	redis_add_number(words, run->age_ms);
+}
+
 static void on_opened(struct redis_task *task, const struct redisReply *reply, uint64_t now_ms)
 {
 	struct redis *redis = owner_of(task);
@@ -231,7 +240,7 @@ static void on_opened(struct redis_task *task, const struct redisReply *reply, u
 
 	run->verdict = verdict_of(task, reply);
 	run->begun_ms = redis_reply_number(reply, 1);
-	if (run->verdict == STORE_GRANTED)
+	if (run->verdict == STORE_GRANTED && !run->has_no_link)
 		begin_watch(redis, task->id, now_ms);
 	run->on_done(run, now_ms);
 }
@@ -241,7 +250,7 @@ static bool on_open_lost(struct redis_task *task, uint64_t now_ms)
 {
 	struct store_run *run = task->request;
 
-	if (task->was_sent)
+	if (task->was_sent && !run->has_no_link)
 		redis_task_owe(run_task_new(task->session, &close_kind, task->id));
 	run->verdict = unreachable(task);
 	run->on_done(run, now_ms);
@@ -250,7 +259,7 @@ static bool on_open_lost(struct redis_task *task, uint64_t now_ms)
 
 static const struct redis_kind open_kind = {
 	.script = REDIS_OPEN,
-	.add_words = add_run,
+	.add_words = add_open,
 	.on_answer = on_opened,
 	.on_lost = on_open_lost,
 };

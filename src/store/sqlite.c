@@ -94,7 +94,7 @@ static const char *const statements[STATEMENT_COUNT] = {
 	[END_RUNS] = "UPDATE run SET ended_day = ?1 WHERE ended_day IS NULL",
 	[PUT_REVOCATION] = "INSERT OR REPLACE INTO revocation VALUES (?1, ?2)",
 	[LOAD_METER] = "SELECT bytes, spent FROM meter WHERE name = ?1",
-	[LOAD_RUN] = "SELECT begun_ms FROM run WHERE id = ?1",
+	[LOAD_RUN] = "SELECT begun_ms, ended_day FROM run WHERE id = ?1",
 	[LOAD_CALL] = "SELECT cost, is_truth FROM call WHERE id = ?1",
 	[LOAD_HOLDS] = ("SELECT id, meter_1, meter_2, meter_3, bytes, spend, made_at, call_id"
 			" FROM hold"),
@@ -337,7 +337,7 @@ static int put_revocation(struct journal *journal, const char *run_id)
 
 /* ---- reading ---- */
 
-/* The row of that name, of at most two numbers: 1, 0 (none: they are left alone) or -EIO. */
+/* The row of that name, of two numbers: 1, 0 (none: they are left alone) or -EIO. */
 static int load_numbers(struct journal *journal, enum statement which, const char *name,
 			uint64_t *ret_first, uint64_t *ret_second)
 {
@@ -349,8 +349,7 @@ static int load_numbers(struct journal *journal, enum statement which, const cha
 	r = step(sqlite, which);
 	if (r > 0) {
 		*ret_first = number_of(statement, 0);
-		if (ret_second)
-			*ret_second = number_of(statement, 1);
+		*ret_second = number_of(statement, 1);
 	}
 	finish(statement);
 	return r;
@@ -366,12 +365,15 @@ static int load_meter(struct journal *journal, const char *name, uint64_t *ret_b
 	return r < 0 ? r : 0;
 }
 
-static int load_run(struct journal *journal, const char *run_id, uint64_t *ret_begun_ms)
+static int load_run(struct journal *journal, const char *run_id, uint64_t *ret_begun_ms,
+		    bool *ret_is_of_today)
 {
+	uint64_t ended_day = 0; /* also while it has a link */
 	int r;
 
 	*ret_begun_ms = 0;
-	r = load_numbers(journal, LOAD_RUN, run_id, ret_begun_ms, NULL);
+	r = load_numbers(journal, LOAD_RUN, run_id, ret_begun_ms, &ended_day);
+	*ret_is_of_today = ended_day == today();
 	return r < 0 ? r : 0;
 }
 

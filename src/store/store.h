@@ -128,14 +128,23 @@ struct store_settlement {
 	const char *call_id; /* the upstream's, or "" */
 };
 
-/* A run begins, or goes on. */
+/*
+ * A run begins, or goes on. Its time begins once, whatever it comes by: when any keeper first
+ * knows of it.
+ */
 struct store_run {
 	struct store_run *next;
 	const char *run_id, *account;
 	uint32_t attempt;
+	/*
+	 * It comes by tokens: it takes no link, none is in its way, and there is nothing to be
+	 * closed.
+	 */
+	bool has_no_link;
+	uint64_t age_ms; /* how old it is at least, as far as is known here */
 	/* The answer: GRANTED, IS_REVOKED, HAS_LINK or UNREACHABLE. */
 	enum store_verdict verdict;
-	uint64_t begun_ms; /* the first time, in milliseconds since 1970 */
+	uint64_t begun_ms; /* GRANTED: the first time, in milliseconds since 1970 */
 	void (*on_done)(struct store_run *run, uint64_t now_ms);
 };
 
@@ -198,7 +207,7 @@ struct store_ops {
 		       uint64_t now_ms);
 	/*
 	 * A run may have one link at a time, among all keepers that live. The struct lives until
-	 * on_done; close may follow only a GRANTED one.
+	 * on_done; close may follow only a GRANTED one with a link.
 	 */
 	void (*open_run)(struct store *store, struct store_run *run, uint64_t now_ms);
 	void (*close_run)(struct store *store, const char *run_id, uint64_t now_ms);

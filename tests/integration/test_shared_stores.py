@@ -351,6 +351,136 @@ def test_news_of_a_run_that_was_at_several_places(root_place, origin, server, le
         stays.close()
 
 
+# ---- the time of a run that tokens name ----
+
+KEYS = {"keeper": {"token_keys": {"k1": "env:K1"}}}
+
+
+def named(run_id):
+    return [("x-run-token", siege.token(run_id))]
+
+
+def test_its_time_goes_on_at_the_other(root_place, origin, server):
+    """It ends there before that of a run whose first request came to the same keeper earlier."""
+    origin.script = shared.answer_or_stream
+    with two_keepers(root_place, origin, server, env={"K1": siege.KEYS["k1"]}, limits={"duration": "4s"},
+                     **KEYS) as (one, other), contextlib.closing(siege.Visitor(one)) as here:
+        gate = here.open_gate()
+        for number in range(1, 10):  # until one was faster than its time
+            old, new = f"old-{number}", f"new-{number}"
+            assert gate.ask(number, items=named(old)).status == 200
+            time.sleep(0.5)  # so much older is it
+            gates = {run_id: siege.Visitor(other) for run_id in (new, old)}
+            statuses = []
+            for run_id, visitor in gates.items():
+                visitor.open_gate().open(1, b'{"model":"m","stream":true}', items=named(run_id))
+                statuses.append(link.Reader(visitor.gate.next(1)[1]).number(4))
+            replies = [visitor.gate.reply(1) for visitor in gates.values()]
+            for visitor in gates.values():
+                visitor.close()
+            if statuses == [200, 200]:
+                break
+        assert not any(r.is_complete for r in replies)
+        assert all(b'"code":"run_time_over"' in r.body for r in replies)
+        ended = [r["runId"] for r in other.outcomes(2) if r["runId"] in (old, new)]
+        assert ended == [old, new]
+        assert {r["ended"] for r in other.records("outcome")} == {"run_time_over"}
+
+
+def ask_of_many(gate, first, count=20):
+    """Requests of runs that nobody has seen, two of each, all at once; none is answered yet."""
+    for number in range(first, first + count):
+        gate.open(number, items=named(f"t-{number // 2}"))
+
+
+def test_whose_time_cannot_be_known_is_refused_until_it_can(root_place, origin, server):
+    with two_keepers(root_place, origin, server, env={"K1": siege.KEYS["k1"]}, limits={"duration": "1h"},
+                     **KEYS) as (one, _), contextlib.closing(siege.Visitor(one)) as visitor:
+        gate = visitor.open_gate()
+        assert gate.ask(1, items=named("known")).status == 200
+        server.freeze()
+        try:
+            ask_of_many(gate, 100)
+            assert [answer(gate) for _ in range(20)] == [(503, "1")] * 20
+            refused = one.records("decision", allowed=False)
+            assert {r["reason"] for r in refused} == {"store_unreachable"} and len(refused) == 20
+            assert len(origin.requests) == 1
+        finally:
+            server.thaw()
+        checks.wait_until(lambda: one.get("/readyz")[0] == 200)
+        assert gate.ask(200, items=named("t-50")).status == 200
+        assert gate.ask(201, items=named("known")).status == 200
+
+
+def answer(gate):
+    """Of the next that is answered: its status, and when to try again."""
+    while (message := gate.receive())[0] != link.REPLY:
+        pass
+    reader = link.Reader(message[2])
+    status, _, _ = reader.number(4), reader.number(9), reader.text()
+    return status, dict(reader.fields()).get("retry-after")
+
+
+def give_up(gate):
+    """Nobody waits for the answer, and other runs have taken the place of those that it is about."""
+    for number in range(100, 120):
+        gate.send(link.ABORT, number)
+    for first in range(1000, 1000 + 4096 + 64, 32):
+        for number in range(first, first + 32):
+            gate.open(number, b"", path="/nowhere", items=named(f"o-{number}"))
+        for number in range(first, first + 32):
+            assert gate.reply(number).status == 404
+
+
+@pytest.mark.parametrize("how", ["given up", "closed", "reloaded", "ended"])
+def test_what_happens_while_the_time_is_asked_for(root_place, origin, server, how):
+    """The answer finds nobody, or whoever is left. Sanitizers have nothing to say."""
+    config = shared.merge(KEYS, {"keeper": {"store": server.url}, "limits": {"duration": "1h"}})
+    with shared.keeper(root_place, shared.llm(origin, **config), env={"K1": siege.KEYS["k1"]}) as keeper:
+        checks.wait_until(lambda: keeper.get("/readyz")[0] == 200)
+        visitor = siege.Visitor(keeper)
+        gate = visitor.open_gate()
+        server.freeze()
+        try:
+            ask_of_many(gate, 100)
+            assert gate.ask(1, b"", path="/nowhere", items=named("x")).status == 404  # those before were read
+            if how == "given up":
+                give_up(gate)
+            elif how == "closed":
+                visitor.close()
+                checks.wait_until(lambda: keeper.metrics()["warder_exchanges"] == 0)
+            elif how == "reloaded":
+                keeper.reload({"limits": {"duration": None}})
+            else:
+                assert keeper.end() == 0
+                return
+        finally:
+            server.thaw()
+        checks.wait_until(lambda: keeper.get("/readyz")[0] == 200)
+        open_gate(keeper, 1, "t-50").close()
+
+
+def test_a_limit_that_cannot_be_kept_cuts_off(root_place, origin, server):
+    """It came with a reload, while nobody could say how old a run is that has something under way."""
+    origin.script = shared.answer_or_stream
+    config = shared.merge(KEYS, {"keeper": {"store": server.url}})
+    with shared.keeper(root_place, shared.llm(origin, **config), env={"K1": siege.KEYS["k1"]}) as keeper:
+        checks.wait_until(lambda: keeper.get("/readyz")[0] == 200)
+        with contextlib.closing(open_gate(keeper, 1, "t-1", stream=True)) as cut:
+            server.freeze()
+            try:
+                keeper.reload({"limits": {"duration": "1h"}})
+                reply = cut.gate.reply(1)
+                assert not reply.is_complete and b'"code":"store_unreachable"' in reply.body
+            finally:
+                server.thaw()
+        checks.wait_until(lambda: keeper.get("/readyz")[0] == 200)
+        with contextlib.closing(open_gate(keeper, 1, "t-1", stream=True)) as goes_on:
+            keeper.reload({"limits": {"duration": "2h"}})  # the control: its time is known
+            origin.connections[-1].send(upstream.LAST_CHUNK)
+            assert goes_on.gate.reply(1).is_complete
+
+
 def test_money_is_used_up_at_the_other(root_place, origin, server):
     """INV-BILLING-TRUTH: what was spent there ends the stream here."""
     origin.script = functools.partial(shared.answer_or_stream, fields=[("x-litellm-response-cost", "0.6")])

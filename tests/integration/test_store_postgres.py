@@ -271,6 +271,8 @@ def test_runs_that_are_over_are_forgotten_with_their_meters(server, start):
     linked.ask("settle 1")
     linked.ask("read run:linked")
     assert linked.ask("revoke old")["verdict"] == GRANTED
+    for run in ("named", "named-again"):
+        assert linked.ask(f"begin {run}")["verdict"] == GRANTED
     server.psql("DELETE FROM warder.runs WHERE id = 'free'; "  # only ever used by tokens
                 "UPDATE warder.runs SET used_day = used_day - 367 WHERE id NOT IN ('young', 'old-as-a-meter'); "
                 "UPDATE warder.meters SET used_day = used_day - 367 WHERE name <> 'run:old-as-a-run'; "
@@ -278,13 +280,14 @@ def test_runs_that_are_over_are_forgotten_with_their_meters(server, start):
                 "INSERT INTO warder.calls (id, run_id, account, attempt, counted, is_reconciled, counted_day) "
                 "VALUES ('c1', 'old', '', 1, 5, true, CURRENT_DATE - 31), "
                 "('c2', 'old', '', 1, 5, true, CURRENT_DATE - 30)")
+    assert linked.ask("begin named-again")["verdict"] == GRANTED
     late = start(url, "late").up()  # who comes tidies up
     deadline = time.monotonic() + 20
     while "old" in known_runs(server)[0]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     kept = ["busy", "held", "linked", "old-as-a-meter", "old-as-a-run", "young"]
-    assert known_runs(server) == [kept, ["account:shared", *(f"run:{run}" for run in kept)]]
+    assert known_runs(server) == [sorted([*kept, "named-again"]), ["account:shared", *(f"run:{run}" for run in kept)]]
     assert rows(server, "SELECT id FROM warder.calls") == [["c2"]]
     assert rows(server, "SELECT count(*) FROM warder.places WHERE meter IN ('run:old', 'run:free')") == [["0"]]
     assert late.ask("open old")["verdict"] == IS_REVOKED
@@ -436,6 +439,18 @@ def test_an_opening_that_got_no_answer_is_closed_again(own_server, start):
     own_server.signal_all(signal.SIGCONT)
     client.up()
     assert client.ask("open r1")["verdict"] == GRANTED
+    assert client.ask("open r1")["verdict"] == HAS_LINK
+
+
+def test_a_question_without_a_link_that_got_no_answer_leaves_the_link_alone(own_server, start):
+    client = start(own_server.url(), "run").up()
+    assert client.ask("open r1")["verdict"] == GRANTED
+    own_server.signal_all(signal.SIGSTOP)
+    with client.hasty():
+        assert client.ask("begin r1")["verdict"] == UNREACHABLE
+    own_server.signal_all(signal.SIGCONT)
+    client.up()
+    assert client.ask("begin r1")["verdict"] == GRANTED
     assert client.ask("open r1")["verdict"] == HAS_LINK
 
 

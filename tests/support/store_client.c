@@ -286,17 +286,29 @@ static void on_opened(struct store_run *run, uint64_t now_ms)
 	done++;
 }
 
-static void do_open(const char *arguments)
+static void ask_for_run(const char *arguments, bool has_no_link)
 {
-	struct store_run run = {
-		.run_id = arguments, .account = "shared", .attempt = 1, .on_done = on_opened
-	};
+	struct store_run run = { .run_id = arguments,
+				 .account = "shared",
+				 .attempt = 1,
+				 .has_no_link = has_no_link,
+				 .on_done = on_opened };
 
 	done = 0;
 	store->ops->open_run(store, &run, clock_now_ms());
 	if (!turn_until(&done, 1))
 		abort();
 	printf("verdict=%d\n", run.verdict);
+}
+
+static void do_open(const char *arguments)
+{
+	ask_for_run(arguments, false);
+}
+
+static void do_begin(const char *arguments)
+{
+	ask_for_run(arguments, true);
 }
 
 static void do_close(const char *arguments)
@@ -411,7 +423,7 @@ static const struct {
 	{ "reserve", do_reserve }, { "settle", do_settle }, { "load", do_load },
 	{ "open", do_open },       { "close", do_close },   { "revoke", do_revoke },
 	{ "news", do_news },       { "read", do_read },     { "bench", do_bench },
-	{ "answer", do_answer },
+	{ "answer", do_answer },   { "begin", do_begin },
 };
 
 static void obey(void)

@@ -9,7 +9,7 @@
 --   kept        the others, by when they became that
 --   call:ID     hash: cost (what was counted), hold (that is kept for it), is_true (reconciled);
 --               for 30 days
---   run:R       hash: begun, link (the keeper that has it); for RUN_DAYS after it was last used
+--   run:R       hash: begun, link (the keeper that has it, if any); for RUN_DAYS after it was last used
 --   runs:K      the runs that have their link with a keeper
 --   keeper:K    the number of a keeper's connection, while it lives
 --   keepers     all of them, until they are buried

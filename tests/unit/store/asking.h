@@ -209,11 +209,14 @@ static void on_opened(struct store_run *run, uint64_t now_ms)
 	OWNER_OF(run, struct opening, run)->is_done = true;
 }
 
-static enum store_verdict open_attempt(uint32_t attempt, uint64_t *ret_begun_ms)
+static enum store_verdict ask_for_run(uint32_t attempt, bool has_no_link, uint64_t age_ms,
+				      uint64_t *ret_begun_ms)
 {
 	struct opening opening = { .run = { .run_id = self.run,
 					    .account = self.account,
 					    .attempt = attempt,
+					    .has_no_link = has_no_link,
+					    .age_ms = age_ms,
 					    .on_done = on_opened } };
 
 	store->ops->open_run(store, &opening.run, now());
@@ -221,6 +224,21 @@ static enum store_verdict open_attempt(uint32_t attempt, uint64_t *ret_begun_ms)
 	if (ret_begun_ms)
 		*ret_begun_ms = opening.run.begun_ms;
 	return opening.run.verdict;
+}
+
+static enum store_verdict open_attempt(uint32_t attempt, uint64_t *ret_begun_ms)
+{
+	return ask_for_run(attempt, false, 0, ret_begun_ms);
+}
+
+/* When a run began that comes by tokens, which has to be granted; time has gone on since. */
+static uint64_t ask_begun_ms(uint32_t attempt)
+{
+	uint64_t begun_ms = 0;
+
+	assert_int_equal(ask_for_run(attempt, true, 0, &begun_ms), STORE_GRANTED);
+	turn_until(NULL, 10);
+	return begun_ms;
 }
 
 static enum store_verdict open_run(void)

@@ -805,6 +805,71 @@ static void a_run_has_one_link(void **state)
 	close_run();
 }
 
+static void the_time_of_a_run_begins_once_whatever_it_comes_by(void **state)
+{
+	const uint64_t before_ms = clock_ms(CLOCK_REALTIME);
+	uint64_t by_token, by_link = 0, others;
+
+	(void)state;
+	by_token = ask_begun_ms(1);
+	assert_in_range(by_token, before_ms, clock_ms(CLOCK_REALTIME));
+	assert_int_equal(ask_begun_ms(2), by_token); /* it is the same run */
+	assert_int_equal(open_attempt(1, &by_link), STORE_GRANTED);
+	assert_int_equal(by_link, by_token);
+	assert_int_equal(ask_begun_ms(1), by_token);
+	assert_int_equal(open_run(), STORE_HAS_LINK); /* who takes no link leaves it alone */
+	close_run();
+	assert_int_equal(ask_begun_ms(1), by_token);
+	be_somebody_else();
+	others = ask_begun_ms(1);
+	assert_true(others > by_token); /* the control */
+	be_somebody_else();
+	assert_int_equal(open_attempt(1, &by_link), STORE_GRANTED);
+	assert_true(by_link > others);
+	turn_until(NULL, 10);
+	assert_int_equal(ask_begun_ms(1), by_link);
+	close_run();
+	assert_int_equal(ask_begun_ms(1), by_link);
+}
+
+/* Somebody has known it for longer: from then on it is as old for everybody. */
+static void a_run_is_as_old_as_anybody_knows(void **state)
+{
+	const uint64_t hour_ms = 3600000;
+	uint64_t begun_ms, older_ms = 0;
+
+	(void)state;
+	for (int has_link = 0; has_link < 2; has_link++) {
+		be_somebody_else();
+		begun_ms = ask_begun_ms(1);
+		if (has_link)
+			assert_int_equal(open_run(), STORE_GRANTED);
+		assert_int_equal(ask_for_run(1, true, hour_ms, &older_ms), STORE_GRANTED);
+		assert_in_range(begun_ms - older_ms, hour_ms - 60000, hour_ms);
+		assert_int_equal(ask_begun_ms(2), older_ms);
+		assert_int_equal(open_run(), has_link ? STORE_HAS_LINK : STORE_GRANTED);
+		close_run();
+		assert_int_equal(ask_begun_ms(1), older_ms);
+		if (backend->is_lasting)
+			reopen();
+		assert_int_equal(ask_begun_ms(1), older_ms);
+	}
+	be_somebody_else();
+	assert_int_equal(ask_for_run(1, false, hour_ms, &older_ms), STORE_GRANTED);
+	assert_in_range(clock_ms(CLOCK_REALTIME) - older_ms, hour_ms, hour_ms + 60000);
+	assert_int_equal(ask_begun_ms(1), older_ms);
+}
+
+static void a_run_without_a_link_can_be_revoked(void **state)
+{
+	(void)state;
+	ask_begun_ms(1);
+	revoke_run();
+	assert_int_equal(ask_for_run(1, true, 0, NULL), STORE_IS_REVOKED);
+	turn_until(NULL, 50);
+	assert_int_equal(news.count[STORE_NEWS_REVOKED], 0); /* that nobody has open here */
+}
+
 static void a_run_that_is_revoked_is_over(void **state)
 {
 	struct ask ask;
@@ -994,6 +1059,22 @@ static void what_was_counted_outlives_the_keeper(void **state)
 	assert_int_equal(open_run(), STORE_IS_REVOKED);
 }
 
+static void the_time_of_a_run_goes_on_without_the_keeper(void **state)
+{
+	uint64_t begun_ms;
+
+	(void)state;
+	begun_ms = ask_begun_ms(1);
+	reopen();
+	assert_int_equal(ask_begun_ms(1), begun_ms);
+	assert_int_equal(open_run(), STORE_GRANTED);
+	assert_int_equal(ask_begun_ms(1), begun_ms);
+	reopen(); /* with its link: that of a keeper which is gone */
+	assert_int_equal(ask_begun_ms(2), begun_ms);
+	be_somebody_else();
+	assert_true(ask_begun_ms(1) > begun_ms); /* the control */
+}
+
 static void what_a_hold_has_got_more_outlives_the_keeper(void **state)
 {
 	const struct limits limits = { .bytes = 1000 };
@@ -1091,6 +1172,23 @@ static void one_link_among_all_keepers(void **state)
 	second->ops->close(second);
 }
 
+static void the_time_of_a_run_is_the_same_for_all_keepers(void **state)
+{
+	struct store *first = store, *second = open_store();
+	uint64_t begun_ms;
+
+	(void)state;
+	begun_ms = ask_begun_ms(1);
+	assert_int_equal(open_run(), STORE_GRANTED);
+	store = second;
+	assert_int_equal(ask_begun_ms(1), begun_ms); /* its link is elsewhere, and stays there */
+	assert_int_equal(open_run(), STORE_HAS_LINK);
+	be_somebody_else();
+	assert_true(ask_begun_ms(1) > begun_ms);
+	store = first;
+	second->ops->close(second);
+}
+
 /* What happens at one keeper is told by the other one, where the run is. */
 static void news_come_from_other_keepers(void **state)
 {
@@ -1155,6 +1253,9 @@ int conformance_run(const struct backend *subject)
 		FRESH(what_no_log_was_read_for_stays),
 		FRESH(what_was_kept_late_is_released_late),
 		FRESH(a_run_has_one_link),
+		FRESH(the_time_of_a_run_begins_once_whatever_it_comes_by),
+		FRESH(a_run_is_as_old_as_anybody_knows),
+		FRESH(a_run_without_a_link_can_be_revoked),
 		FRESH(a_run_that_is_revoked_is_over),
 		FRESH(what_was_held_by_a_revoked_run_is_settled),
 		FRESH(a_run_can_be_revoked_before_it_begins),
@@ -1165,6 +1266,7 @@ int conformance_run(const struct backend *subject)
 	};
 	const struct CMUnitTest lasting[] = {
 		FRESH(what_was_counted_outlives_the_keeper),
+		FRESH(the_time_of_a_run_goes_on_without_the_keeper),
 		FRESH(what_a_hold_has_got_more_outlives_the_keeper),
 		FRESH(what_a_keeper_left_counts_until_it_is_released),
 		FRESH(what_a_keeper_left_has_used_its_bytes),
@@ -1172,6 +1274,7 @@ int conformance_run(const struct backend *subject)
 	const struct CMUnitTest shared[] = {
 		FRESH(two_keepers_share_one_truth),
 		FRESH(one_link_among_all_keepers),
+		FRESH(the_time_of_a_run_is_the_same_for_all_keepers),
 		FRESH(news_come_from_other_keepers),
 	};
 	int failed;

@@ -153,6 +153,17 @@ static inline enum store_verdict desk_open_run(struct store *store, const char *
 	return run.verdict;
 }
 
+/* One that comes by tokens. */
+static inline enum store_verdict desk_begin_run(struct store *store, const char *run_id)
+{
+	struct store_run run = {
+		.run_id = run_id, .account = "", .has_no_link = true, .on_done = desk_on_opened
+	};
+
+	store->ops->open_run(store, &run, clock_now_ms());
+	return run.verdict;
+}
+
 static inline void desk_on_revoked(struct store_revocation *revocation, uint64_t now_ms)
 {
 	(void)revocation;

@@ -124,16 +124,27 @@ static void on_opened(struct store_run *run, uint64_t now_ms)
 	OWNER_OF(run, struct opening, run)->is_done = true;
 }
 
-enum store_verdict open_run(const char *run_id)
+static enum store_verdict ask_for_run(const char *run_id, bool has_no_link)
 {
-	struct opening opening = {
-		.run = { .run_id = run_id, .account = "", .on_done = on_opened }
-	};
+	struct opening opening = { .run = { .run_id = run_id,
+					    .account = "",
+					    .has_no_link = has_no_link,
+					    .on_done = on_opened } };
 
 	store->ops->open_run(store, &opening.run, clock_now_ms());
 	store->ops->flush(store, clock_now_ms());
 	turn_until(&opening.is_done, PATIENCE_MS);
 	return opening.run.verdict;
+}
+
+enum store_verdict open_run(const char *run_id)
+{
+	return ask_for_run(run_id, false);
+}
+
+enum store_verdict begin_run(const char *run_id)
+{
+	return ask_for_run(run_id, true);
 }
 
 /* ---- keepers in processes of their own ---- */

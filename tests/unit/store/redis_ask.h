@@ -35,6 +35,7 @@ enum store_verdict take(struct ask *ask, const char *meter, struct limits limits
 void settle(const struct ask *ask, uint64_t bytes, bool is_cost_known, uint64_t cost);
 struct store_meter read_meter(const char *name);
 enum store_verdict open_run(const char *run_id);
+enum store_verdict begin_run(const char *run_id); /* which comes by tokens */
 
 /*
  * A keeper in a process of its own: it opens a run, takes when it is told to, tells how often it

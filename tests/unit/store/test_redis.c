@@ -391,6 +391,13 @@ static void runs_that_are_over_expire_with_their_meters(void **state)
 	expect_ttl("over", all_s - 60, all_s);
 	assert_int_equal(open_run("over"), STORE_GRANTED);
 	expect_ttl("over", never, never);
+	assert_int_equal(begin_run("over"), STORE_GRANTED); /* which takes it nothing away */
+	expect_ttl("over", never, never);
+	store->ops->close_run(store, "over", clock_now_ms());
+	redis_server_ask_number(&server, WORDS("EXPIRE", "warder:run:over", "100"));
+	redis_server_ask_number(&server, WORDS("EXPIRE", "warder:meter:run:over", "100"));
+	assert_int_equal(begin_run("over"), STORE_GRANTED);
+	expect_ttl("over", all_s - 60, all_s);
 	/* And when what was kept of it has been given up. */
 	log_is_read(store, LOG, 0, clock_ms(CLOCK_REALTIME) / 1000 + 60);
 	assert_int_equal(read_meter("run:held").reserved, 0);

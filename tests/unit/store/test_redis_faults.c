@@ -207,6 +207,18 @@ static void a_link_that_nobody_knows_of_is_given_up(void **state)
 	assert_int_equal(open_run("r"), STORE_GRANTED);
 }
 
+static void a_link_that_was_not_asked_for_stays(void **state)
+{
+	(void)state;
+	assert_int_equal(open_run("r"), STORE_GRANTED);
+	redis_server_signal(&server, SIGSTOP);
+	assert_int_equal(begin_run("r"), STORE_UNREACHABLE);
+	redis_server_signal(&server, SIGCONT);
+	turn_until(&store->is_reachable, PATIENCE_MS);
+	assert_int_equal(begin_run("r"), STORE_GRANTED);
+	assert_int_equal(open_run("r"), STORE_HAS_LINK);
+}
+
 /* As Redis would find it in a connection that was given up, after the next one was greeted. */
 static void ask_as(const char *number, char *ret_text, size_t size)
 {
@@ -642,6 +654,7 @@ int main(void)
 		FRESH(what_is_settled_meanwhile_waits),
 		FRESH(what_is_not_answered_in_time_is_given_back),
 		FRESH(a_link_that_nobody_knows_of_is_given_up),
+		FRESH(a_link_that_was_not_asked_for_stays),
 		FRESH(a_hold_that_was_to_become_larger_stays),
 		FRESH(what_comes_late_changes_nothing),
 		FRESH(who_comes_back_first_does_not_bury_the_others),

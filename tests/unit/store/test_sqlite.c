@@ -391,6 +391,26 @@ static void runs_that_are_over_are_forgotten(void **state)
 	store->ops->close(store);
 }
 
+/* Each time that somebody asks for it, it is young again. */
+static void runs_without_links_are_forgotten_as_well(void **state)
+{
+	struct store *store = desk_open(&loop);
+
+	(void)state;
+	assert_non_null(store);
+	assert_int_equal(desk_begin_run(store, "once"), STORE_GRANTED);
+	assert_int_equal(desk_begin_run(store, "twice"), STORE_GRANTED);
+	days_ahead = STORE_RUN_DAYS;
+	assert_int_equal(desk_begin_run(store, "twice"), STORE_GRANTED);
+	store->ops->close(store); /* the control: not a day too early */
+	expect_runs("once,twice,", "");
+	store = desk_open(&loop);
+	days_ahead = 2 * STORE_RUN_DAYS;
+	assert_int_equal(desk_begin_run(store, "other"), STORE_GRANTED);
+	store->ops->close(store);
+	expect_runs("other,twice,", "");
+}
+
 /* While nobody had the file open. */
 static void runs_that_were_over_long_ago_are_gone_at_once(void **state)
 {
@@ -426,6 +446,34 @@ static void a_clock_without_a_date_makes_nothing_old(void **state)
 	expect_rows("SELECT count(*) FROM meter", "6,");
 }
 
+static uint64_t ask_begun_ms(struct store *store, uint64_t age_ms)
+{
+	struct store_run run = { .run_id = "r",
+				 .account = "",
+				 .has_no_link = true,
+				 .age_ms = age_ms,
+				 .on_done = desk_on_opened };
+
+	store->ops->open_run(store, &run, clock_now_ms());
+	assert_int_equal(run.verdict, STORE_GRANTED);
+	return run.begun_ms;
+}
+
+static void a_clock_that_was_put_back_makes_no_run_older(void **state)
+{
+	struct store *store = desk_open(&loop);
+	uint64_t begun_ms = ask_begun_ms(store, 0);
+
+	(void)state;
+	days_ahead = -1;
+	assert_int_equal(ask_begun_ms(store, 0), begun_ms);
+	assert_int_equal(ask_begun_ms(store, 1000), begun_ms);
+	days_ahead = 1;
+	assert_int_equal(ask_begun_ms(store, 0), begun_ms);
+	assert_true(ask_begun_ms(store, 3 * 86400000) < begun_ms); /* the control */
+	store->ops->close(store);
+}
+
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -441,8 +489,10 @@ int main(int argc, char **argv)
 		FRESH(what_was_left_without_money_is_buried),
 		FRESH(calls_are_forgotten_after_a_month),
 		FRESH(runs_that_are_over_are_forgotten),
+		FRESH(runs_without_links_are_forgotten_as_well),
 		FRESH(runs_that_were_over_long_ago_are_gone_at_once),
 		FRESH(a_clock_without_a_date_makes_nothing_old),
+		FRESH(a_clock_that_was_put_back_makes_no_run_older),
 	};
 	int failed;
 

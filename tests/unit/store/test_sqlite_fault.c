@@ -169,10 +169,12 @@ WRAP(put_meter, (struct journal * journal, const char *name, uint64_t bytes, uin
      (journal, name, bytes, spent))
 WRAP(put_call, (struct journal * journal, const struct journal_call *call), (journal, call))
 WRAP(put_run, (struct journal * journal, const char *run_id, uint64_t at), (journal, run_id, at))
+WRAP(end_run, (struct journal * journal, const char *run_id), (journal, run_id))
 WRAP(put_revocation, (struct journal * journal, const char *run_id), (journal, run_id))
 WRAP(load_meter, (struct journal * journal, const char *name, uint64_t *bytes, uint64_t *spent),
      (journal, name, bytes, spent))
-WRAP(load_run, (struct journal * journal, const char *run_id, uint64_t *at), (journal, run_id, at))
+WRAP(load_run, (struct journal * journal, const char *run_id, uint64_t *at, bool *is_of_today),
+     (journal, run_id, at, is_of_today))
 WRAP(load_call, (struct journal * journal, const char *id, struct journal_call *call),
      (journal, id, call))
 WRAP(load_holds,
@@ -198,6 +200,7 @@ static struct store *open_wrapped(void)
 					.put_meter = put_meter,
 					.put_call = put_call,
 					.put_run = put_run,
+					.end_run = end_run,
 					.put_revocation = put_revocation,
 					.load_meter = load_meter,
 					.load_run = load_run,
@@ -213,9 +216,11 @@ static struct store *open_wrapped(void)
 static unsigned int live(struct store *store, const char *run, const char *meter)
 {
 	unsigned int refused = 0;
-	char ids[4][STORE_ID_MAX], call[STORE_CALL_ID_MAX], revoked[RUNID_MAX];
+	char ids[4][STORE_ID_MAX], call[STORE_CALL_ID_MAX], revoked[RUNID_MAX], by_token[RUNID_MAX];
 
 	refused += desk_open_run(store, run) == STORE_UNREACHABLE;
+	snprintf(by_token, sizeof(by_token), "%s-by-token", run);
+	refused += desk_begin_run(store, by_token) == STORE_UNREACHABLE;
 	for (int i = 0; i < 4; i++) {
 		snprintf(ids[i], sizeof(ids[i]), "%s-%d", run, i);
 		refused += desk_reserve(store, ids[i], meter, limits, 100, 2 * CENT) ==
