@@ -97,7 +97,8 @@ if "asan" in harness.BUILD.name:
 def pytest_configure(config):
     config.addinivalue_line("markers", "waits: takes long because of a time that is waited for, and shows "
                                        "nothing about memory; not run again under sanitizers")
-    config.addinivalue_line("markers", "patient: does hardly anything but wait; run beside the others")
+    config.addinivalue_line("markers", "patient: does hardly anything but wait, or makes others wait; run beside "
+                                       "the rest, one after the other")
 
 
 def pytest_collection_modifyitems(config, items):

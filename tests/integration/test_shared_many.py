@@ -13,6 +13,8 @@ import harness
 import proc
 import pytest
 
+pytestmark = pytest.mark.patient
+
 IS_ASAN = "asan" in harness.BUILD.name
 RUNS = 100 if IS_ASAN else 1000  # shadow memory makes each of them ten times as large
 TURNS = 5
