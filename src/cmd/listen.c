@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "sys/pass.h"
+
 static int read_mode(const char *text, mode_t *ret_mode, struct err *err)
 {
 	mode_t mode = 0;
@@ -117,6 +119,7 @@ static int open_unix(const struct socket_config *config, int type, int *ret_fd, 
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_set(err, errno, "create a socket");
+	pass_refuse(fd);
 	saved = umask(0777); /* nobody's, until it is whose it should be */
 	r = bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
 	umask(saved);

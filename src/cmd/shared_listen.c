@@ -7,6 +7,7 @@
 
 #include "cmd/listen.h"
 #include "cmd/shared.h"
+#include "sys/pass.h"
 
 /* ---- who may start runs ---- */
 
@@ -132,10 +133,12 @@ static int open_listener(struct shared *shared, const char *name, int type,
 	int r = listen_fds_take(&shared->given, name, 0, type, &given_fd, err);
 	bool is_taken = given_fd >= 0 && (is_managed || is_in_place(shared, given_fd, endpoint));
 
-	if (is_taken)
+	if (is_taken) {
 		*ret_fd = take_fd(&given_fd);
-	else if (r == 0)
+		pass_refuse(*ret_fd);
+	} else if (r == 0) {
 		r = open_own(endpoint, type, mode, given_fd, ret_fd, err);
+	}
 	if (r == 0 && !is_managed && endpoint->path)
 		note_own(shared, endpoint->path, is_taken);
 	return r;

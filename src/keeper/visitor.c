@@ -160,6 +160,7 @@ int visitor_make_link(struct visitor *visitor)
 {
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, visitor->link_fds) < 0)
 		return -errno;
+	pass_refuse(visitor->link_fds[0]);
 	return fcntl(visitor->link_fds[0], F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 

@@ -7,6 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* on most machines, and on all that warder is built for */
+#endif
+
 union control {
 	struct cmsghdr header;
 	char space[CMSG_SPACE(sizeof(int))];
@@ -87,4 +91,9 @@ ssize_t pass_receive_parts(int socket_fd, struct iovec *parts, size_t count, int
 ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd)
 {
 	return pass_receive_parts(socket_fd, &(struct iovec){ data, size }, 1, ret_fd);
+}
+
+void pass_refuse(int socket_fd)
+{
+	(void)setsockopt(socket_fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 0 }, sizeof(int));
 }

@@ -20,4 +20,11 @@ ssize_t pass_receive(int socket_fd, void *data, size_t size, int *ret_fd) must_c
 ssize_t pass_receive_parts(int socket_fd, struct iovec *parts, size_t count,
 			   int *ret_fd) must_check;
 
+/*
+ * Nobody is to pass descriptors over this socket, or over those that come from this listener.
+ * One that is not taken is closed by the kernel, in the time of whoever reads, and that may be
+ * long: a connection can be set to wait for its last bytes. Kernels before 6.16 have no such thing.
+ */
+void pass_refuse(int socket_fd);
+
 #endif

@@ -22,6 +22,7 @@ import threading
 import time
 
 import checks
+import fault
 import harness
 import link
 import origin as upstream
@@ -485,6 +486,14 @@ def test_a_revoked_run_is_cut_and_stays_out(keeper, origin):
 
 # ---- visitors at the control socket ----
 
+def send_along(visitor, packet, fds):
+    """With these descriptors, or without them where the kernel refuses that for the keeper."""
+    try:
+        visitor.send(packet, fds)
+    except PermissionError:
+        visitor.send(packet)
+
+
 def test_nothing_is_taken_from_a_visitor(keeper):
     """Who knocks cannot fill the keeper's table of descriptors, nor have it use one that others have."""
     honest = siege.join(keeper, "honest")
@@ -493,7 +502,7 @@ def test_nothing_is_taken_from_a_visitor(keeper):
         for count in (1, 2, 10, 250):
             visitor = siege.Visitor(keeper)
             ends = [link.pair() for _ in range(count)]
-            visitor.send(packet, [end[1].fileno() for end in ends])
+            send_along(visitor, packet, [end[1].fileno() for end in ends])
             assert visitor.told()
             for pair in ends:
                 pair[1].close()
@@ -503,6 +512,51 @@ def test_nothing_is_taken_from_a_visitor(keeper):
             keeper.wait_for_fds(fds)
     assert honest.gate.ask(1).status == 200
     honest.close()
+
+
+SO_PASSRIGHTS = 83
+
+
+def can_refuse_descriptors():
+    with socket.socket(socket.AF_UNIX) as sock:
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 0)
+        except OSError:
+            return False
+    return True
+
+
+def give_away(sock, data, seconds):
+    """Sends a descriptor whose last holder waits for so long when it closes it; returns its other end."""
+    lingering, other = fault.lingering(seconds)
+    try:
+        socket.send_fds(sock, [data], [lingering.fileno()])
+    except OSError:
+        other.close()  # there is nothing to wait for then
+        raise
+    finally:
+        lingering.close()
+    return other
+
+
+@pytest.mark.skipif(not can_refuse_descriptors(), reason="this kernel lets descriptors come along anywhere")
+def test_a_descriptor_whose_end_takes_long_is_not_let_in(keeper):
+    ours, theirs = link.pair()
+    other = give_away(ours, b"x", 3)
+    reader = threading.Thread(target=fault.receive, args=[theirs])
+    reader.start()
+    reader.join(1)
+    assert reader.is_alive()  # the control: who reads, and does not want it, waits for its end
+    honest, rude = siege.join(keeper, "honest"), siege.join(keeper, "rude")
+    visitor = siege.Visitor(keeper)
+    for sock in (visitor.socket, rude.gate.socket):
+        with pytest.raises(PermissionError):
+            give_away(sock, b"L", 60)
+    assert honest.gate.ask(1).status == 200
+    assert len(keeper.runs()) == 2
+    reader.join()
+    for thing in (ours, theirs, other, honest, rude, visitor):
+        thing.close()
 
 
 def test_packets_that_are_none(keeper):

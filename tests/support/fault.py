@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Reads that hang where the kernel copies: memory that is not there until somebody provides it."""
+"""Reads that hang: memory that is not there until somebody provides it, and descriptors whose end takes time."""
+import contextlib
 import ctypes
 import fcntl
 import mmap
@@ -41,3 +42,20 @@ class Page:
 def peek(sock):
     """Looks at what has come, without waiting for anything."""
     libc.recv(sock.fileno(), ctypes.create_string_buffer(1), 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+
+
+def lingering(seconds):
+    """A connection that waits for so long, when it is closed, for its last bytes to be taken."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sock = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, seconds))
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.send(bytes(65536), socket.MSG_DONTWAIT)
+    return sock, other
+
+
+def receive(sock):
+    """Reads a byte, and leaves what came along to the kernel."""
+    libc.recv(sock.fileno(), ctypes.create_string_buffer(1), 1, 0)
