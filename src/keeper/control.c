@@ -16,6 +16,7 @@
 #include "keeper/listing.h"
 #include "keeper/registration.h"
 #include "keeper/report.h"
+#include "keeper/unread.h"
 #include "sys/rlimit.h"
 
 #define DEAF_MS 100
@@ -41,6 +42,14 @@ static const struct objection {
 
 /* ---- registering ---- */
 
+/* A line for the operator about somebody who does not get what he wants. */
+static void note_refused(struct keeper *keeper, const struct ucred *who, const char *code,
+			 uint64_t now_ms)
+{
+	keeper_notice(keeper, NOTICE_RUN_REFUSED, now_ms,
+		      &(struct notice){ .uid = NOTICE_NUMBER(who->uid), .code = code });
+}
+
 static void on_enrolled(void *owner, struct run *run, const struct err *err, uint64_t now_ms)
 {
 	struct visitor *visitor = owner;
@@ -53,6 +62,7 @@ static void on_enrolled(void *owner, struct run *run, const struct err *err, uin
 	} else if (visitor_open_peer(visitor, run, PEER_LOCAL, &why) < 0) {
 		store->ops->close_run(store, run->run_id, now_ms);
 		run_free(run);
+		note_refused(visitor->keeper, &visitor->who, "no_link", now_ms);
 		visitor_say(visitor, STATUS_FAILED, why.text, now_ms);
 	} else if (report_begin(run, &sink) < 0) {
 		visitor_close(visitor, now_ms);
@@ -73,14 +83,6 @@ static int restrict_registration(const struct visitor *visitor, struct run_spec 
 	spec->run_id = run_id;
 	spec->attempt = 0;
 	return runid_new(run_id);
-}
-
-/* A line for the operator about somebody who does not get what he wants. */
-static void note_refused(struct keeper *keeper, const struct ucred *who, const char *code,
-			 uint64_t now_ms)
-{
-	keeper_notice(keeper, NOTICE_RUN_REFUSED, now_ms,
-		      &(struct notice){ .uid = NOTICE_NUMBER(who->uid), .code = code });
 }
 
 /* What stands against a new link, as it was asked for; NULL when nothing does. */
@@ -235,7 +237,7 @@ static void on_visitor_ready(struct loop_source *source, unsigned int ready, uin
 		visitor_flush(visitor, now_ms);
 		return;
 	}
-	/* Descriptors that come along are left to the kernel, which closes them. */
+	/* Descriptors that come along, where they can, are left to the kernel. */
 	n = recv(source->fd, data, sizeof(data), MSG_DONTWAIT | MSG_TRUNC);
 	/* A reset is told once, of who has left unread what we said; last words follow it. */
 	if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET))
@@ -280,7 +282,8 @@ static struct party *find_party(const struct control *control, uid_t uid)
  * Why somebody is not let in; NULL when nothing stands against it. Masters find a descriptor as
  * long as there is one. The kernel gives out the lowest that is free: those below are in use.
  */
-static const struct objection *find_objection(const struct party *party, int fd)
+static const struct objection *find_objection(const struct keeper *keeper,
+					      const struct party *party, int fd)
 {
 	uint64_t most = rlimit_get(RLIMIT_NOFILE);
 
@@ -288,7 +291,8 @@ static const struct objection *find_objection(const struct party *party, int fd)
 		return &is_nobody;
 	if (!party->user)
 		return NULL;
-	if (party->visitor_count >= most / CONTROL_USER_SHARE)
+	if (party->visitor_count + unread_count(keeper, party->user->uid) >=
+	    most / CONTROL_USER_SHARE)
 		return &has_share;
 	return (uint64_t)fd >= most - most / 4 ? &is_full : NULL;
 }
@@ -309,7 +313,7 @@ static void on_knock(struct loop_source *source, unsigned int ready, uint64_t no
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
 		return;
 	party = find_party(control, who.uid);
-	objection = find_objection(party, fd);
+	objection = find_objection(control->keeper, party, fd);
 	if (objection) {
 		note_refused(control->keeper, &who, objection->code, now_ms);
 		if (status_send(fd, STATUS_FAILED, objection->text) < 0)
@@ -424,6 +428,7 @@ void control_free(struct control *control)
 		return;
 	while (control->visitors)
 		visitor_close(control->visitors, clock_now_ms());
+	unread_drop(control->keeper);
 	control_stop_listening(control);
 	free(control->parties);
 	free(control);

@@ -44,7 +44,8 @@ struct keeper {
 	/* When the earliest began of the calls that have ended since somebody last looked here, and
 	 * whose cost a log will say; in seconds since 1970, or 0. */
 	uint64_t early_call_s;
-	struct peer *peers; /* every gate */
+	struct peer *peers;    /* every gate */
+	struct unread *unread; /* links that users have not taken (keeper/unread.h) */
 	size_t peer_count;
 	bool is_draining; /* no run begins any more, and with the last one the loop ends */
 	bool is_lending;  /* ... unless another keeper counts by our store */

@@ -10,6 +10,7 @@
 #include "base/die.h"
 #include "base/list.h"
 #include "keeper/report.h"
+#include "keeper/unread.h"
 #include "sys/pass.h"
 
 #define WAITING_MAX      (64 << 20) /* of answers, for all masters together */
@@ -62,6 +63,8 @@ void visitor_close(struct visitor *visitor, uint64_t now_ms)
 	visitor->party->visitor_count--;
 	loop_cancel(&visitor->keeper->loop, &visitor->patience);
 	loop_remove(&visitor->keeper->loop, &visitor->source);
+	if (visitor->has_link && !visitor_is_master(visitor))
+		unread_keep(visitor->keeper, visitor->who.uid, take_fd(&fd));
 	close_fd(&fd);
 	drop_link(visitor);
 	LIST_REMOVE(visitor);
@@ -177,6 +180,7 @@ static int send_link(struct visitor *visitor, struct err *err)
 		return err_set(err, -r, "send the link");
 	}
 	close_fd(&visitor->link_fds[1]);
+	visitor->has_link = true;
 	return 0;
 }
 

@@ -34,6 +34,7 @@ struct visitor {
 	struct party *party;
 	struct enrolment *enrolment;   /* its run is being looked at, or NULL */
 	int link_fds[2];               /* ... and its link, until that has a peer: ours, theirs */
+	bool has_link;                 /* it was sent one */
 	struct refused_caller refused; /* its run was refused; `why` is what it is to hear */
 	char *why;
 	struct peer *peer; /* of the run that it owns, or NULL */

@@ -322,6 +322,67 @@ SHARE_IS_TAKEN = "!you have as many connections to this keeper as a user may hav
                  "yours has ended"
 
 
+LEAVERS = """
+import json, os, select, socket, sys, time
+path, count, uid, does_read = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "True"
+os.seteuid(uid)
+kept, told = [], []
+
+def receive(sock, *flags):
+    try:
+        return sock.recv(65536, *flags)
+    except ConnectionResetError:  # told once, before the last words
+        return sock.recv(65536, *flags)
+
+def visit(number):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(20)
+    sock.connect(path)
+    try:
+        sock.send(b"Rrun-id=r-%d\\0" % number)
+    except BrokenPipeError:
+        pass  # sent away before it could ask
+    select.select([sock], [], [])
+    letter = receive(sock, socket.MSG_PEEK)[:1].decode()
+    sock.shutdown(socket.SHUT_WR)
+    while does_read and receive(sock):
+        pass
+    gone = select.poll()
+    gone.register(sock, 0)
+    gone.poll(20000)  # by now the keeper has nothing more to say
+    kept.append(sock)
+    return letter
+
+for number in range(count):
+    told.append(visit(number))
+    for _ in range(100 if does_read else 0):  # the places of those that have read come back
+        if told[-1] == "k":
+            break
+        time.sleep(0.05)
+        told[-1] = visit(number)
+print(json.dumps(told), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("does_read", [False, True])
+def test_a_link_that_is_not_taken_counts_as_its_users(user_place, named, numbered, origin, does_read):
+    """It is in flight, on the account of the keeper's own user, when whoever asked for it has left."""
+    config = control(origin, "0666", [NAMED.pw_name, str(NUMBERED)])
+    with shared.keeper(user_place, config, env=ENABLED, prefix=("prlimit", f"--nofile={FDS}:{FDS}")) as keeper:
+        line = ["/usr/bin/python3", "-c", LEAVERS, keeper.path, str(FDS + 50), str(NAMED.pw_uid), str(does_read)]
+        with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            told = json.loads(process.stdout.readline())
+            others = numbered.run("true", options=("-q", "--keeper", keeper.address))
+            process.stdin.close()
+        if does_read:  # the control: nothing is left of who has read
+            assert told == ["k"] * (FDS + 50)
+        else:
+            assert told == ["k"] * SHARE + ["!"] * (FDS + 50 - SHARE)
+        assert others.returncode == 0, others.stderr
+        checks.wait_until(lambda: named.run("true", options=("-q", "--keeper", keeper.address)).returncode == 0)
+
+
 def test_a_user_has_no_more_than_a_share(user_place, named, numbered, origin):
     config = control(origin, "0666", [NAMED.pw_name, str(NUMBERED)])
     with shared.keeper(user_place, config, env=ENABLED, prefix=("prlimit", f"--nofile={FDS}:{FDS}")) as keeper:
