@@ -275,12 +275,10 @@ static int keep_link(struct gateway *gateway, int *fd)
 int gateway_receive(struct gateway *gateway, int wait_ms, char *ret_text, size_t *ret_len)
 {
 	_cleanup_close_ int fd = -1;
-	int type = status_receive_passed(gateway->status_fd, wait_ms, ret_text, ret_len, &fd), r;
+	int type = status_receive_passed(gateway->status_fd, wait_ms, ret_text, ret_len, &fd);
+	int r = type == STATUS_LINK ? keep_link(gateway, &fd) : 0;
 
-	if (type != STATUS_LINK)
-		return type;
-	r = keep_link(gateway, &fd);
-	return r < 0 ? r : status_receive(gateway->status_fd, wait_ms, ret_text, ret_len);
+	return r < 0 ? r : type;
 }
 
 int gateway_start_carrier(struct gateway *gateway, const char *to, const char *ca,

@@ -65,7 +65,7 @@ bool gateway_wipe_words(struct bytes words);
 
 /*
  * With a shared keeper only the gate is ours: gateway->status_fd is the connection that the run is
- * registered at. This is status_receive for it, which keeps the link that the keeper sends there.
+ * registered at. This is status_receive for it, which keeps the link that comes with STATUS_LINK.
  * gateway_start_gate follows when it is known what the gate has to do.
  */
 int gateway_receive(struct gateway *gateway, int wait_ms, char *ret_text,

@@ -107,14 +107,16 @@ static int read_keeper_words(struct run_gateway *gateway, struct run_config *con
 	char *text = malloc(STATUS_TEXT_MAX + 1);
 	struct buf words;
 	size_t len;
-	int type, r = 0;
+	int type = 0, r = 0;
 
 	if (!text)
 		die_no_memory();
 	buf_init(&words, STATUS_TEXT_MAX);
-	while ((type = receive_in_time(gateway, deadline_ms, text, &len)) == STATUS_WORDS &&
-	       words.len < STATUS_TEXT_MAX)
-		buf_add(&words, text, len);
+	while (words.len < STATUS_TEXT_MAX &&
+	       ((type = receive_in_time(gateway, deadline_ms, text, &len)) == STATUS_WORDS ||
+		type == STATUS_LINK))
+		if (type == STATUS_WORDS)
+			buf_add(&words, text, len);
 	if (words.len == STATUS_TEXT_MAX)
 		r = err_say(err, E2BIG, "the keeper's configuration is too long");
 	else if (type == STATUS_FAILED)

@@ -288,11 +288,13 @@ static int start_shared(const struct serve_config *config, struct gateway *gatew
 		r = control_send(gateway->status_fd, CONTROL_OPEN_GATE, "", 0, err);
 	if (r < 0)
 		return r;
-	if (wait_for_end(gateway, signal_fd, -1)) {
-		close_fd(&gateway->status_fd); /* it has no last words for us */
-		return -ECANCELED;
-	}
-	type = gateway_receive(gateway, -1, text, NULL);
+	do {
+		if (wait_for_end(gateway, signal_fd, -1)) {
+			close_fd(&gateway->status_fd); /* it has no last words for us */
+			return -ECANCELED;
+		}
+		type = gateway_receive(gateway, -1, text, NULL);
+	} while (type == STATUS_LINK);
 	if (type == STATUS_FAILED)
 		return err_say(err, EACCES, "%.500s", text);
 	if (type != STATUS_READY)
