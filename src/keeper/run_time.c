@@ -58,14 +58,20 @@ static void tell_exchange(struct exchange *exchange, enum store_verdict verdict,
 			     verdict == STORE_IS_REVOKED ? REFUSAL_REVOKED : REFUSAL_STORE, now_ms);
 }
 
+/* Who grants it says since when. What is no answer to this question is none. */
+static enum store_verdict judge_answer(const struct store_run *answer)
+{
+	if (answer->verdict == STORE_IS_REVOKED ||
+	    (answer->verdict == STORE_GRANTED && answer->begun_ms > 0))
+		return answer->verdict;
+	return STORE_UNREACHABLE;
+}
+
 static void on_answer(struct store_run *request, uint64_t now_ms)
 {
 	struct run_question *question = (struct run_question *)(void *)request;
 	struct run *run = question->run;
-	/* Who grants it says since when. */
-	enum store_verdict verdict = request->verdict == STORE_GRANTED && request->begun_ms == 0
-					     ? STORE_UNREACHABLE
-					     : request->verdict;
+	enum store_verdict verdict = judge_answer(request);
 
 	question->keeper->metrics.store_requests[verdict]++;
 	if (run) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Turns of a keeper whose log cannot be written, with a gate and an origin that are sockets of the
- * test's: nothing goes out that is not on record (INV-AUDIT-FIRST).
+ * test's: nothing goes out that is not on record (INV-AUDIT-FIRST). And of one whose store says
+ * since when a run's time counts.
  */
 #include "unit.h"
 
@@ -20,7 +21,8 @@
 #include "keeper/report.h"
 #include "link/link.h"
 
-#define ROOM 400 /* in the log: for any one record, and not for two */
+#define ROOM    400 /* in the log: for any one record, and not for two */
+#define HOUR_MS 3600000
 
 static struct keeper keeper;
 static struct keeper_config config;
@@ -138,6 +140,43 @@ static int set_up(void **state)
 	    keeper_open_audit(&keeper, path, &err) < 0)
 		return -1;
 	return open_peer("asking", &gate_fd, &peer);
+}
+
+/* ---- a store that says when runs began ---- */
+
+static struct {
+	struct store store; /* first */
+	enum store_verdict verdict;
+	uint64_t begun_ms;
+} teller;
+
+static void tell_begun(struct store *store, struct store_run *run, uint64_t now_ms)
+{
+	(void)store;
+	run->verdict = teller.verdict;
+	run->begun_ms = teller.begun_ms;
+	run->on_done(run, now_ms);
+}
+
+static void close_teller(struct store *store)
+{
+	(void)store;
+}
+
+/* Nobody has said yet when the run began, and an hour of it is left at most. */
+static int set_up_limited(void **state)
+{
+	static const struct store_ops ops = { .name = "teller",
+					      .open_run = tell_begun,
+					      .close = close_teller };
+	int r = set_up(state);
+
+	config.run_limits.duration_ms = HOUR_MS;
+	teller.store = (struct store){ .ops = &ops, .loop = &keeper.loop };
+	keeper.store = &teller.store;
+	if (r == 0)
+		keeper.peers->run->since_ms = clock_now_ms();
+	return r;
 }
 
 static int tear_down(void **state)
@@ -348,7 +387,45 @@ static void outcomes_that_cannot_be_written_take_no_record_away(void **state)
 	is_refused(outcomes_are_due);
 }
 
+static void answer_begun(enum store_verdict verdict, uint64_t begun_ms)
+{
+	teller.verdict = verdict;
+	teller.begun_ms = begun_ms;
+	ask(nothing_happens, false);
+}
+
+static void a_run_goes_on_when_its_beginning_is_known(void **state)
+{
+	(void)state;
+	answer_begun(STORE_GRANTED, clock_ms(CLOCK_REALTIME));
+	assert_true(has_reached_origin());
+}
+
+static void a_run_that_is_revoked_is_told_so(void **state)
+{
+	(void)state;
+	answer_begun(STORE_IS_REVOKED, 0);
+	assert_told("run_revoked");
+	assert_false(has_reached_origin());
+}
+
+/* Whatever else a store, or a keeper that lends one, may say to that question. */
+static void any_other_answer_is_none(void **state)
+{
+	for (unsigned int verdict = STORE_GRANTED; verdict <= STORE_UNREACHABLE; verdict++) {
+		if (verdict == STORE_IS_REVOKED)
+			continue;
+		answer_begun((enum store_verdict)verdict, 0);
+		assert_told("store_unreachable");
+		assert_false(has_reached_origin());
+		assert_int_equal(keeper.metrics.store_requests[STORE_UNREACHABLE], 1);
+		assert_int_equal(tear_down(state), 0);
+		assert_int_equal(set_up_limited(state), 0);
+	}
+}
+
 #define KEEPER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TIME_TEST(name)   cmocka_unit_test_setup_teardown(name, set_up_limited, tear_down)
 
 int main(void)
 {
@@ -358,5 +435,7 @@ int main(void)
 		  KEEPER_TEST(a_run_ends_in_the_same_turn),
 		  KEEPER_TEST(a_run_whose_end_cannot_be_written_takes_no_record_away),
 		  KEEPER_TEST(outcomes_that_are_written_in_the_same_turn),
-		  KEEPER_TEST(outcomes_that_cannot_be_written_take_no_record_away));
+		  KEEPER_TEST(outcomes_that_cannot_be_written_take_no_record_away),
+		  TIME_TEST(a_run_goes_on_when_its_beginning_is_known),
+		  TIME_TEST(a_run_that_is_revoked_is_told_so), TIME_TEST(any_other_answer_is_none));
 }
