@@ -66,8 +66,8 @@ def clock(root_place):
 
 @contextlib.contextmanager
 def serving(place, origin, clock, **config):
-    """A keeper for open gates whose clock is the test's."""
-    settings = shared.merge({"keeper": {"token_keys": {"k1": "env:TOKEN_KEY"}}}, config)
+    """A keeper for open gates whose clock is the test's; a stream that is silent lasts."""
+    settings = shared.merge({"keeper": {"token_keys": {"k1": "env:TOKEN_KEY"}}, "timeouts": {"idle": "24h"}}, config)
     origin.script = shared.answer_or_stream
     with shared.keeper(place, shared.llm(origin, **settings), env=clock.env) as keeper:
         yield keeper
