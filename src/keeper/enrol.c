@@ -9,6 +9,7 @@
 
 #include "base/die.h"
 #include "keeper/refusal.h"
+#include "keeper/run_time.h"
 #include "sys/rlimit.h"
 
 struct enrolment {
@@ -64,7 +65,7 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 		*enrolment->place = NULL;
 	if (request->verdict == STORE_GRANTED && enrolment->on_done) {
 		run->is_enrolled = true;
-		run_set_begun(run, request->begun_ms, now_ms);
+		run_time_begin(enrolment->keeper, run, request->begun_ms, now_ms);
 		enrolment->on_done(enrolment->owner, run, NULL, now_ms);
 	} else {
 		if (request->verdict == STORE_GRANTED)
@@ -139,6 +140,7 @@ void enrol_start(struct keeper *keeper, const struct run_spec *spec, enrol_done 
 		.run_id = run->run_id,
 		.account = run->account ? run->account : "",
 		.attempt = run->attempt,
+		.age_ms = run_time_age(keeper, run->run_id, now_ms),
 		.on_done = on_answer,
 	};
 	*place = enrolment;

@@ -99,9 +99,10 @@ static void watch_run(const struct run *run, bool is_on)
 		store->ops->watch(store, run->run_id, is_on);
 }
 
-static size_t hash_run(const char *run_id, uint32_t attempt)
+/* The attempts of a run are in one place. */
+static size_t hash_run(const char *run_id)
 {
-	uint32_t hash = 2166136261U ^ attempt;
+	uint32_t hash = 2166136261U;
 
 	for (; *run_id; run_id++)
 		hash = (hash ^ (unsigned char)*run_id) * 16777619U;
@@ -143,7 +144,7 @@ static struct run *find_known(const struct peer *peer, const struct run_spec *sp
 	struct run *run = NULL;
 
 	if (peer->by_token)
-		run = peer->by_token[hash_run(spec->run_id, spec->attempt)];
+		run = peer->by_token[hash_run(spec->run_id)];
 	while (run && (run->attempt != spec->attempt || strcmp(run->run_id, spec->run_id) != 0))
 		run = run->next;
 	return run;
@@ -164,7 +165,7 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 	if (!peer->by_token)
 		die_no_memory();
 	if (!run) {
-		place = &peer->by_token[hash_run(spec->run_id, spec->attempt)];
+		place = &peer->by_token[hash_run(spec->run_id)];
 		if (!make_room(peer)) {
 			err_say(err, EBUSY, "too many runs at once");
 			return NULL;
@@ -186,13 +187,28 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 
 struct run *peer_next_token_run(const struct peer *peer, const struct run *after)
 {
-	size_t place = after ? hash_run(after->run_id, after->attempt) + 1 : 0;
+	size_t place = after ? hash_run(after->run_id) + 1 : 0;
 
 	if (after && after->next)
 		return after->next;
 	while (peer->by_token && place < TOKEN_PLACES && !peer->by_token[place])
 		place++;
 	return peer->by_token && place < TOKEN_PLACES ? peer->by_token[place] : NULL;
+}
+
+struct run *peer_next_run_of(const struct peer *peer, const char *run_id, const struct run *after)
+{
+	struct run *run = NULL;
+
+	if (!after && peer->run && strcmp(peer->run->run_id, run_id) == 0)
+		return peer->run;
+	if (after && after != peer->run)
+		run = after->next;
+	else if (peer->by_token)
+		run = peer->by_token[hash_run(run_id)];
+	while (run && strcmp(run->run_id, run_id) != 0)
+		run = run->next;
+	return run;
 }
 
 static void free_token_runs(struct peer *peer)

@@ -104,6 +104,9 @@ struct run *peer_find_run(struct peer *peer, const struct run_spec *spec, uint64
 /* All of those, one after the other, from NULL to NULL. */
 struct run *peer_next_token_run(const struct peer *peer, const struct run *after);
 
+/* What this gate has of one run, by its link and by tokens: one after the other, NULL to NULL. */
+struct run *peer_next_run_of(const struct peer *peer, const char *run_id, const struct run *after);
+
 /* For the end, where somebody may wonder what was missing. */
 void peer_note_refused_host(struct peer *peer, const char *name);
 

@@ -47,6 +47,39 @@ bool run_time_is_unknown(const struct run *run)
 	return run->begun_ms == 0 && run_ends_ms(run) && run->peer->keeper->store;
 }
 
+/* A run with a link has no such time before the store has said when it began. */
+static uint64_t age_of(const struct run *run, uint64_t now_ms)
+{
+	return run->since_ms > 0 && now_ms > run->since_ms ? run->age_ms + (now_ms - run->since_ms)
+							   : run->age_ms;
+}
+
+uint64_t run_time_age(const struct keeper *keeper, const char *run_id, uint64_t now_ms)
+{
+	uint64_t age_ms = 0;
+
+	for (const struct peer *peer = keeper->peers; peer; peer = peer->next)
+		for (const struct run *run = peer_next_run_of(peer, run_id, NULL); run;
+		     run = peer_next_run_of(peer, run_id, run))
+			if (age_of(run, now_ms) > age_ms)
+				age_ms = age_of(run, now_ms);
+	return age_ms;
+}
+
+void run_time_begin(const struct keeper *keeper, struct run *run, uint64_t begun_ms,
+		    uint64_t now_ms)
+{
+	run_set_begun(run, begun_ms, now_ms);
+	for (const struct peer *peer = keeper->peers; peer; peer = peer->next)
+		for (struct run *other = peer_next_run_of(peer, run->run_id, NULL); other;
+		     other = peer_next_run_of(peer, run->run_id, other)) {
+			if (other->begun_ms > begun_ms)
+				run_set_begun(other, begun_ms, now_ms);
+			if (other->begun_ms > 0)
+				run_time_watch(other);
+		}
+}
+
 /* Only a reload can have let anything through before: that must not go on either. */
 static void tell_exchange(struct exchange *exchange, enum store_verdict verdict, uint64_t now_ms)
 {
@@ -76,10 +109,8 @@ static void on_answer(struct store_run *request, uint64_t now_ms)
 	question->keeper->metrics.store_requests[verdict]++;
 	if (run) {
 		run->question = NULL;
-		if (verdict == STORE_GRANTED) {
-			run_set_begun(run, request->begun_ms, now_ms);
-			run_time_watch(run);
-		}
+		if (verdict == STORE_GRANTED)
+			run_time_begin(question->keeper, run, request->begun_ms, now_ms);
 		for (size_t i = 0; i < run->peer->place_count; i++)
 			if (run->peer->exchanges[i] && run->peer->exchanges[i]->run == run)
 				tell_exchange(run->peer->exchanges[i], verdict, now_ms);
@@ -109,7 +140,7 @@ void run_time_ask(struct run *run, uint64_t now_ms)
 		.account = question->account,
 		.attempt = run->attempt,
 		.has_no_link = true,
-		.age_ms = now_ms - run->since_ms,
+		.age_ms = run_time_age(keeper, run->run_id, now_ms),
 		.on_done = on_answer,
 	};
 	run->question = question;

@@ -166,11 +166,48 @@ def test_a_limit_that_comes_with_a_reload(root_place, origin, clock, gates):
         assert gate.ask("new") == GOOD
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_limit_that_comes_with_a_reload_counts_from_the_first_gate(root_place, origin, clock, gates, is_first):
+    """Whichever of two gates, which saw the run at different times, the store hears of first."""
+    with serving(root_place, origin, clock) as keeper:
+        early, late = [gates(keeper) for _ in range(2)][::1 if is_first else -1]
+        early.stream("old")
+        clock.put_forward(50 * MINUTE)
+        late.stream("old")
+        control = gates(keeper).stream("new")
+        keeper.reload({"limits": {"duration": "1h"}})
+        clock.put_forward(65 * MINUTE)
+        gate = gates(keeper)
+        assert gate.ask("old") == OVER
+        assert gate.ask("new") == GOOD
+        assert_cut(early)
+        assert_cut(late)
+        finish(origin, "new")
+        assert control.rest() == (True, b"")
+
+
+def test_a_link_of_a_run_that_a_gate_has_seen(root_place, origin, clock, gates):
+    """Without a limit its link is the first that the store hears of."""
+    with serving(root_place, origin, clock) as keeper:
+        stream = gates(keeper).stream("old")
+        clock.put_forward(50 * MINUTE)
+        linked, control = siege.join(keeper, "old"), siege.join(keeper, "new")
+        keeper.reload({"limits": {"duration": "1h"}})
+        assert linked.gate.ask(1).status == control.gate.ask(1).status == 200
+        clock.put_forward(65 * MINUTE)
+        assert linked.gate.ask(2).code() == "run_time_over"
+        assert control.gate.ask(2).status == 200
+        assert_cut(stream)
+        linked.close()
+        control.close()
+
+
 def test_without_a_limit_nothing_is_asked(root_place, origin, clock, gates):
     with serving(root_place, origin, clock) as keeper:
         assert gates(keeper).ask("any") == GOOD
         clock.put_forward(400 * 24 * 60 * MINUTE)
         assert gates(keeper).ask("any") == GOOD
+        begin_again(keeper)
         keeper.reload({"limits": {"duration": "1h"}})
         assert gates(keeper).ask("any") == GOOD  # no gate that is there has seen it before
 

@@ -19,6 +19,7 @@
 #include "keeper/keeper.h"
 #include "keeper/peer.h"
 #include "keeper/report.h"
+#include "keeper/run_time.h"
 #include "link/link.h"
 
 #define ROOM    400 /* in the log: for any one record, and not for two */
@@ -424,6 +425,33 @@ static void any_other_answer_is_none(void **state)
 	}
 }
 
+/* Another gate was told of a later one, as when another keeper has told the store of more since. */
+static void an_earlier_beginning_is_for_all_gates(void **state)
+{
+	uint64_t wall_ms = clock_ms(CLOCK_REALTIME), now_ms = clock_now_ms();
+	struct run *run = keeper.peers->run, *late, *control;
+	struct peer *peer;
+	int fd;
+
+	(void)state;
+	assert_int_equal(open_peer("asking", &other_fd, &other), 0);
+	assert_int_equal(open_peer("control", &fd, &peer), 0);
+	late = other->run;
+	control = peer->run;
+	run_set_begun(late, wall_ms - HOUR_MS / 4, now_ms);
+	run_set_begun(control, wall_ms - HOUR_MS / 4, now_ms);
+	teller.verdict = STORE_GRANTED;
+	teller.begun_ms = wall_ms - HOUR_MS / 2;
+	run_time_ask(run, now_ms);
+	assert_int_equal(run->begun_ms, teller.begun_ms);
+	assert_int_equal(late->begun_ms, teller.begun_ms);
+	assert_in_range(run_ends_ms(late) - now_ms, HOUR_MS / 2 - 60000, HOUR_MS / 2);
+	assert_in_range(run_ends_ms(control) - now_ms, HOUR_MS / 2 + 60000, HOUR_MS);
+	assert_int_equal(late->end_timer.due_ms, run_ends_ms(late));
+	peer_close(peer, "gate_gone", now_ms);
+	close(fd);
+}
+
 #define KEEPER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define TIME_TEST(name)   cmocka_unit_test_setup_teardown(name, set_up_limited, tear_down)
 
@@ -437,5 +465,6 @@ int main(void)
 		  KEEPER_TEST(outcomes_that_are_written_in_the_same_turn),
 		  KEEPER_TEST(outcomes_that_cannot_be_written_take_no_record_away),
 		  TIME_TEST(a_run_goes_on_when_its_beginning_is_known),
-		  TIME_TEST(a_run_that_is_revoked_is_told_so), TIME_TEST(any_other_answer_is_none));
+		  TIME_TEST(a_run_that_is_revoked_is_told_so), TIME_TEST(any_other_answer_is_none),
+		  TIME_TEST(an_earlier_beginning_is_for_all_gates));
 }
