@@ -66,15 +66,25 @@ uint64_t run_time_age(const struct keeper *keeper, const char *run_id, uint64_t 
 	return age_ms;
 }
 
+/* The store's clock may be another one: what was seen here is not undone by it. */
+static void set_begun(struct run *run, uint64_t begun_ms, uint64_t age_ms, uint64_t now_ms)
+{
+	run_set_begun(run, begun_ms, now_ms);
+	if (run->age_ms < age_ms)
+		run->age_ms = age_ms;
+}
+
 void run_time_begin(const struct keeper *keeper, struct run *run, uint64_t begun_ms,
 		    uint64_t now_ms)
 {
-	run_set_begun(run, begun_ms, now_ms);
+	uint64_t age_ms = run_time_age(keeper, run->run_id, now_ms);
+
+	set_begun(run, begun_ms, age_ms, now_ms);
 	for (const struct peer *peer = keeper->peers; peer; peer = peer->next)
 		for (struct run *other = peer_next_run_of(peer, run->run_id, NULL); other;
 		     other = peer_next_run_of(peer, run->run_id, other)) {
 			if (other->begun_ms > begun_ms)
-				run_set_begun(other, begun_ms, now_ms);
+				set_begun(other, begun_ms, age_ms, now_ms);
 			if (other->begun_ms > 0)
 				run_time_watch(other);
 		}

@@ -17,8 +17,8 @@
  *   (INV-FAIL-CLOSED), and the next one asks again.
  * - Who asks says how old the run is by what any gate of this keeper has seen, and the store
  *   believes the oldest that it was ever told. What it answers counts at every gate here that knew
- *   a later beginning. Another keeper that has asked before does not hear of it: it goes by what it
- *   was told, until a gate of its own asks.
+ *   a later beginning, and makes the run no younger than it was seen to be. Another keeper that has
+ *   asked before does not hear of it: it goes by what it was told, until a gate of its own asks.
  * - Until it is known, a run counts from when its gate here first saw it, which is the latest that
  *   it can be: what waits for its body does so no longer than that allows. A gate that has gone,
  * and a run that was forgotten to make room, are not remembered for this.

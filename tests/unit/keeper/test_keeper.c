@@ -149,6 +149,7 @@ static struct {
 	struct store store; /* first */
 	enum store_verdict verdict;
 	uint64_t begun_ms;
+	uint64_t age_ms; /* as it was told */
 } teller;
 
 static void tell_begun(struct store *store, struct store_run *run, uint64_t now_ms)
@@ -156,6 +157,7 @@ static void tell_begun(struct store *store, struct store_run *run, uint64_t now_
 	(void)store;
 	run->verdict = teller.verdict;
 	run->begun_ms = teller.begun_ms;
+	teller.age_ms = run->age_ms;
 	run->on_done(run, now_ms);
 }
 
@@ -452,6 +454,20 @@ static void an_earlier_beginning_is_for_all_gates(void **state)
 	close(fd);
 }
 
+/* The store's clock may be ahead of ours. */
+static void a_run_is_no_younger_than_it_was_seen_to_be(void **state)
+{
+	uint64_t now_ms = clock_now_ms() + HOUR_MS / 2; /* it was seen for so long */
+	struct run *run = keeper.peers->run;
+
+	(void)state;
+	teller.verdict = STORE_GRANTED;
+	teller.begun_ms = clock_ms(CLOCK_REALTIME) + HOUR_MS;
+	run_time_ask(run, now_ms);
+	assert_in_range(teller.age_ms, HOUR_MS / 2, HOUR_MS / 2 + 60000);
+	assert_in_range(run_ends_ms(run) - now_ms, HOUR_MS / 2 - 60000, HOUR_MS / 2);
+}
+
 #define KEEPER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define TIME_TEST(name)   cmocka_unit_test_setup_teardown(name, set_up_limited, tear_down)
 
@@ -466,5 +482,6 @@ int main(void)
 		  KEEPER_TEST(outcomes_that_cannot_be_written_take_no_record_away),
 		  TIME_TEST(a_run_goes_on_when_its_beginning_is_known),
 		  TIME_TEST(a_run_that_is_revoked_is_told_so), TIME_TEST(any_other_answer_is_none),
-		  TIME_TEST(an_earlier_beginning_is_for_all_gates));
+		  TIME_TEST(an_earlier_beginning_is_for_all_gates),
+		  TIME_TEST(a_run_is_no_younger_than_it_was_seen_to_be));
 }
