@@ -37,6 +37,7 @@ void store_reopen_run(struct store *store, const char *run_id, uint64_t begun_ms
 		.account = "",
 		.has_no_link = has_no_link,
 		.age_ms = wall_ms > begun_ms ? wall_ms - begun_ms : 0,
+		.is_told = true,
 		.on_done = on_reopened,
 	};
 	store->ops->open_run(store, &reopened->request, now_ms);
@@ -89,6 +90,7 @@ void store_retake(struct store *store, const struct store_reservation *reservati
 {
 	struct store_reservation *copy = reservation_copy(reservation);
 
+	copy->is_told = true;
 	copy->is_of_money = false;
 	copy->bytes = copy->spend = copy->more = 0;
 	for (size_t i = 0; i < copy->claim_count; i++)

@@ -36,6 +36,7 @@ struct item {
 	enum item_kind kind;
 	uint64_t seq, due_ms;
 	void *object;          /* that is answered */
+	bool is_told;          /* nobody waits for that: it is never due */
 	char id[NAME_MAX + 1]; /* of the hold or the run, to be given back when nobody waits */
 	struct buf packet;     /* while it is not sent */
 };
@@ -292,18 +293,18 @@ static void set_timer(struct lent *lent)
 {
 	const struct item *item = lent->items.first;
 
-	while (item && !item->object)
+	while (item && (!item->object || item->is_told))
 		item = item->next;
 	if (item && !lent->timer.place)
 		loop_set_timer(lent->store.loop, &lent->timer, item->due_ms);
 }
 
-/* The first that is answered, and has waited too long; or NULL. */
+/* The first that somebody has waited for too long; or NULL. */
 static struct item **find_due(struct lent *lent, uint64_t now_ms)
 {
 	struct item **at = &lent->items.first;
 
-	while (*at && !(*at)->object)
+	while (*at && (!(*at)->object || (*at)->is_told))
 		at = &(*at)->next;
 	return *at && (*at)->due_ms <= now_ms ? at : NULL;
 }
@@ -401,6 +402,7 @@ static void reserve(struct store *store, struct store_reservation *first, uint64
 		struct buf *packet = &item->packet;
 
 		next = first->next;
+		item->is_told = first->is_told;
 		words_add(packet, first->id);
 		words_add(packet, first->run_id);
 		words_add(packet, first->account);
@@ -430,6 +432,7 @@ static void open_run(struct store *store, struct store_run *run, uint64_t now_ms
 	struct item *item = begin(lent, ASKED_OPEN, run, run->has_no_link ? "" : run->run_id,
 				  now_ms);
 
+	item->is_told = run->is_told;
 	words_add(&item->packet, run->run_id);
 	words_add(&item->packet, run->account);
 	words_add_number(&item->packet, run->attempt);

@@ -33,7 +33,8 @@ void store_lent_return(struct store *store, struct store *to, uint64_t now_ms);
 /*
  * What lives is told to a store that does not know it yet: a run, and when it began, in
  * milliseconds since 1970; and a reservation that was granted, which has its place again. Neither
- * is waited for.
+ * is waited for, and neither is given up: a lender that takes its time to serve, or to answer, is
+ * told all the same. To one that has no older beginning the run is younger by how long it took.
  */
 void store_reopen_run(struct store *store, const char *run_id, uint64_t begun_ms, bool has_no_link,
 		      uint64_t now_ms);

@@ -97,6 +97,7 @@ struct store_reservation {
 	 * nothing else, and no other limits count. A hold that is not there gets no bytes.
 	 */
 	bool is_more;
+	bool is_told; /* nobody waits for the answer, which may take any time */
 	/* The answer. */
 	enum store_verdict verdict;
 	uint64_t granted_bytes; /* `bytes`, and what there was of `more` */
@@ -142,6 +143,7 @@ struct store_run {
 	 */
 	bool has_no_link;
 	uint64_t age_ms; /* how old it is at least, as far as is known here */
+	bool is_told;    /* nobody waits for the answer, which may take any time */
 	/* The answer: GRANTED, IS_REVOKED, HAS_LINK or UNREACHABLE. */
 	enum store_verdict verdict;
 	uint64_t begun_ms; /* GRANTED: the first time, in milliseconds since 1970 */
