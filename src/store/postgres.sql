@@ -571,8 +571,9 @@ BEGIN
 		DELETE FROM warder.keepers WHERE id = ANY (gone);
 	END $f$;
 
-	-- Runs that are over, each with its meter (store/store.h), and meters of those that never had a
-	-- link. What is held shows in the meter, or among its places; what somebody has locked is used.
+	-- Runs that are over, each with its meter (store/store.h), and meters of those that were never
+	-- opened: by tokens, without a limit of time. What is held shows in the meter, or among its
+	-- places; what somebody has locked is used.
 	CREATE FUNCTION warder.prune_runs(before date, most int) RETURNS void LANGUAGE plpgsql AS $f$
 	DECLARE
 		ids text[] := ARRAY(SELECT r.id FROM warder.runs r

@@ -23,8 +23,12 @@
  * A run that is over is forgotten: when it began, and its meter, go together, once it has no link,
  * nothing is held of it, and it was last used more than STORE_RUN_DAYS ago. That is longer than a
  * run can be given, and than a token is valid that is minted here without a date of its own. Who
- * comes back later is a new run. Meters of accounts and hosts stay, and so do revocations: nobody
- * knows how long tokens are valid that were minted elsewhere. A store in memory forgets no run.
+ * comes back later is a new run. It is used when it is opened and closed, and when its meter
+ * changes: of one that comes by tokens, and has no meter, that is when a gate last asked since when
+ * its time counts, and not its last request. Meters of accounts and hosts stay, and so do
+ * revocations: nobody knows how long tokens are valid that were minted elsewhere. A store in memory
+ * forgets no run: it grows by each that is opened, so also by each that a token names while the
+ * time of runs is limited.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
