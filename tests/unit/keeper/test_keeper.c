@@ -182,9 +182,14 @@ static int set_up_limited(void **state)
 	return r;
 }
 
+/* Where nothing was served the links are still there. */
 static int tear_down(void **state)
 {
 	(void)state;
+	while (keeper.peers)
+		peer_close(keeper.peers, "gate_gone", clock_now_ms());
+	if (loop_turn(&keeper.loop, 0) < 0)
+		return -1;
 	keeper_close(&keeper);
 	charter_unref(charter);
 	keeper_config_fini(&config);
