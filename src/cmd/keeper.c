@@ -173,8 +173,9 @@ static void on_peer_over(struct peer *peer, uint64_t now_ms)
 	own->result = keeper_write_records(&own->keeper, own->err);
 	if (own->result == 0 && peer->learn && write_draft(peer, &own->draft, &unwritten) < 0)
 		fprintf(stderr, "warder: %s\n", unwritten.text);
-	if (own->result == 0)
-		own->result = report_end(peer, own->path, &starter);
+	/* Nobody is left to be told, nor to be told why not. */
+	if (own->result == 0 && report_end(peer, own->path, &starter) < 0)
+		own->result = -ECANCELED;
 	loop_end(&own->keeper.loop);
 }
 

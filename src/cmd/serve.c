@@ -207,8 +207,8 @@ static int hand_over(const struct gateway *gateway, const char *tag, int fd, str
 	return r < 0 ? err_set(err, -r, "hand the socket over to the gate") : 0;
 }
 
-static int start(const struct serve_config *config, struct gateway *gateway, int listener_fd,
-		 struct err *err)
+/* Until the gate is ready for its socket. */
+static int start(const struct serve_config *config, struct gateway *gateway, struct err *err)
 {
 	const struct gateway_run run = {
 		.config = config->config,
@@ -238,7 +238,7 @@ static int start(const struct serve_config *config, struct gateway *gateway, int
 		return err_say(err, EINVAL, "%.500s", text);
 	if (type != STATUS_READY || r < 0)
 		return err_say(err, EIO, "the keeper ended before it was ready");
-	return hand_over(gateway, "L", listener_fd, err);
+	return 0;
 }
 
 /* The gate's own certificate, which it tells before anything else. */
@@ -371,11 +371,13 @@ static int serve(const struct serve_config *config, struct err *err)
 		remove_socket(config->listen);
 		return r;
 	}
-	r = start(config, &gateway, listener_fd, err);
-	close_fd(&listener_fd); /* the gate's alone: it ends with it */
+	r = start(config, &gateway, err);
 	/* Not before: until it serves, a signal simply ends it, and with it the others. */
 	if (r == 0)
 		r = signals_open(&signal_fd, err);
+	if (r == 0)
+		r = hand_over(&gateway, "L", listener_fd, err);
+	close_fd(&listener_fd); /* the gate's alone: it ends with it */
 	if (r == 0)
 		wait_for_end(&gateway, signal_fd, -1);
 	gateway_stop(&gateway, &summary);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Limits and the settings of a shared keeper: what a file means, whom it is for, and what is wrong."""
+import contextlib
 import json
 import secrets
 import signal
@@ -160,6 +161,18 @@ def test_a_run_takes_no_settings_of_a_shared_keeper(place, more):
     assert place.run("true", options=("-q", "--config", write(place, {"allow": ["a.test"]}))).returncode == 0
 
 
+@contextlib.contextmanager
+def served(place, path, *line):
+    """A gate that has answered."""
+    with subprocess.Popen(place.command([place.binary, *line], None), cwd=place.workspace, stderr=subprocess.PIPE,
+                          text=True) as gate:
+        with socket.socket(socket.AF_UNIX) as wire:
+            checks.wait_until(lambda: wire.connect_ex(str(path)) == 0)
+            wire.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert wire.recv(4096).startswith(b"HTTP/1.1 200")
+        yield gate
+
+
 def test_a_gate_takes_no_settings_of_a_shared_keeper(place):
     path = place.workspace / "llm.sock"
     line = ("gate", "--listen", f"unix:{path}", "--run-id", "r", "--config")
@@ -167,14 +180,19 @@ def test_a_gate_takes_no_settings_of_a_shared_keeper(place):
     done = place.warder(*line, write(place, {**llm, "keeper": {}}))
     assert done.returncode == 125
     checks.assert_one_line(done.stderr, FOR_KEEPER)
-    command = place.command([place.binary, *line, write(place, llm)], None)
-    with subprocess.Popen(command, cwd=place.workspace, stderr=subprocess.PIPE, text=True) as gate:
-        with socket.socket(socket.AF_UNIX) as wire: # who is answered is served
-            checks.wait_until(lambda: wire.connect_ex(str(path)) == 0)
-            wire.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert wire.recv(4096).startswith(b"HTTP/1.1 200")
+    with served(place, path, *line, write(place, llm)) as gate:
         gate.send_signal(signal.SIGTERM)
         assert "gate: 0 requests" in gate.communicate(timeout=10)[1]
+    assert not path.exists()
+
+
+def test_a_gate_that_is_killed_says_nothing_more(user_place):
+    """Its keeper has nobody to tell how it ended; that is no error."""
+    path = user_place.workspace / "llm.sock"
+    with served(user_place, path, "gate", "--listen", f"unix:{path}", "--run-id", "r", "--llm",
+                "http://127.0.0.1:9") as gate:
+        gate.send_signal(signal.SIGKILL)
+        assert gate.communicate(timeout=10)[1] == ""  # to its end: that of the keeper and of the gate as well
 
 
 @pytest.mark.parametrize("options, words", [
