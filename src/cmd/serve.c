@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/die.h"
 #include "cmd/cmd.h"
 #include "cmd/control_client.h"
 #include "cmd/gateway.h"
@@ -222,8 +223,11 @@ static int start(const struct serve_config *config, struct gateway *gateway, str
 	};
 	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
 	size_t len;
-	int type, r = text ? gateway_start(gateway, &run, &config->keeper, err) : -ENOMEM;
+	int type, r;
 
+	if (!text)
+		die_no_memory();
+	r = gateway_start(gateway, &run, &config->keeper, err);
 	if (r < 0)
 		return r;
 	/* Words are those of a file: what it names as sources is wiped here, too. */
@@ -281,9 +285,11 @@ static int start_shared(const struct serve_config *config, struct gateway *gatew
 					 .run_id = "gate",
 					 .has_egress = proxy_fd >= 0 };
 	_cleanup_free_ char *text = malloc(STATUS_TEXT_MAX + 1);
-	int type,
-		r = text ? control_connect_now(config->shared, &gateway->status_fd, err) : -ENOMEM;
+	int type, r;
 
+	if (!text)
+		die_no_memory();
+	r = control_connect_now(config->shared, &gateway->status_fd, err);
 	if (r == 0)
 		r = control_send(gateway->status_fd, CONTROL_OPEN_GATE, "", 0, err);
 	if (r < 0)

@@ -21,7 +21,7 @@
  *   asked before does not hear of it: it goes by what it was told, until a gate of its own asks.
  * - Until it is known, a run counts from when its gate here first saw it, which is the latest that
  *   it can be: what waits for its body does so no longer than that allows. A gate that has gone,
- * and a run that was forgotten to make room, are not remembered for this.
+ *   and a run that was forgotten to make room, are not remembered for this.
  * - Without a limit nobody is asked about a token's run. A reload may set one: then each run that
  *   has something under way is asked for, and all of that is cut off if there is no answer.
  * - A store that takes the place of another one is told when the runs began that are known here.
@@ -43,13 +43,11 @@ void run_time_ask(struct run *run, uint64_t now_ms);
 /* How old a run is at least, by what the gates that are here have seen of it; 0: nothing. */
 uint64_t run_time_age(const struct keeper *keeper, const char *run_id, uint64_t now_ms);
 
-/* The store has said when it began. That is for all that gates have of it, also if it is at none.
- */
+/* The store has said when it began: for all that gates have of it, also if it is at none. */
 void run_time_begin(const struct keeper *keeper, struct run *run, uint64_t begun_ms,
 		    uint64_t now_ms);
 
-/* The limit, or what is known of its beginning, has changed: it is cut off when its time is over.
- */
+/* The limit, or what is known of its beginning, has changed: when it is over it is cut off. */
 void run_time_watch(struct run *run);
 
 /* There is a new charter. What can be asked only now is asked. */
